@@ -100,7 +100,13 @@ def _(student):
         seed=5,
         words="a kill in step 4 and damage of the only checkpoint (zeros)",
     )
-    seen.compare_lives(student, [(("file", 3), ""), (None, "")], seed=6, words="a kill before a rename or removal")
+    seen.compare_lives(
+        student,
+        [(("file", 4), ""), (None, "")],
+        steps=9,
+        seed=11,
+        words="a kill before a rename or removal, in the last step's save",
+    )
     seen.compare_lives(
         student,
         [(("forward", 6), ""), (("forward", 3), ""), (None, "")],
@@ -122,5 +128,22 @@ def _(student):
             seed=8,
             words=f"a kill in step 9 and damage ({how})",
         )
+    seen.compare_lives(
+        student,
+        [(("file", 4), "zeros at once"), (None, "")],
+        begins=[3, 6],
+        seed=10,
+        words="a kill before a file is renamed or deleted, and damage (zeros) to what was written last",
+    )
+    again = [(("forward", 9), "cut short"), (("forward", 5), "cut short"), (None, "")]
+    seen.compare_lives(student, again, begins=[3], seed=12, words="a kill and damage (cut short), twice")
+    in_a_save = [(("save", 2), ""), (("forward", 5), "cut short"), (None, "")]
+    seen.compare_lives(
+        student,
+        in_a_save,
+        begins=[3],
+        seed=6,
+        words="a kill in the middle of a save, and one with damage (cut short) after the next save",
+    )
     kills = [(("file", 4), ""), (("file", 2), ""), (("file", 2), ""), (None, "")]
     seen.compare_lives(student, kills, steps=26, seed=9, words="kills before files are renamed or deleted")

@@ -1789,6 +1789,289 @@ def train(model, optimizer, batches, held_out, folder, every):
     return losses
 
 
+# %% wrong: synced_without_a_flush
+# Writes all bytes at once and calls os.fsync without file.flush(). Large files are whole then, and small ones are
+# still in Python's buffer.
+
+import hashlib
+import io
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    folder = Path(folder)
+    losses = []
+
+    def checkpoints():
+        return sorted(folder.glob("step-*.ckpt"))
+
+    for path in reversed(checkpoints()):
+        data = path.read_bytes()
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            continue
+        saved = torch.load(io.BytesIO(data[32:]))
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses = saved["losses"]
+        break
+
+    for step in range(len(losses) + 1, len(batches) + 1):
+        x, y = batches[step - 1]
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            buffer = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}, buffer)
+            data = buffer.getvalue()
+            temporary = folder / "writing.tmp"
+            with open(temporary, "wb") as file:
+                file.write(hashlib.sha256(data).digest())
+                file.write(data)
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / f"step-{step:08}.ckpt")
+            for old in checkpoints()[:-2]:
+                old.unlink()
+    return losses
+
+
+# %% wrong: written_in_another_folder
+# Writes the temporary file in the current folder, which can be on another disk.
+
+import hashlib
+import io
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    folder = Path(folder)
+    losses = []
+
+    def checkpoints():
+        return sorted(folder.glob("step-*.ckpt"))
+
+    for path in reversed(checkpoints()):
+        data = path.read_bytes()
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            continue
+        saved = torch.load(io.BytesIO(data[32:]))
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses = saved["losses"]
+        break
+
+    for step in range(len(losses) + 1, len(batches) + 1):
+        x, y = batches[step - 1]
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            buffer = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}, buffer)
+            data = buffer.getvalue()
+            temporary = Path("writing.tmp")
+            with open(temporary, "wb") as file:
+                file.write(hashlib.sha256(data).digest() + data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / f"step-{step:08}.ckpt")
+            for old in checkpoints()[:-2]:
+                old.unlink()
+    return losses
+
+
+# %% wrong: nothing_left_to_do
+# Returns no losses where all steps are done. A run can be killed in its last save.
+
+import hashlib
+import io
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    folder = Path(folder)
+    losses = []
+
+    def checkpoints():
+        return sorted(folder.glob("step-*.ckpt"))
+
+    for path in reversed(checkpoints()):
+        data = path.read_bytes()
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            continue
+        saved = torch.load(io.BytesIO(data[32:]))
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses = saved["losses"]
+        break
+
+    if len(losses) >= len(batches):
+        return []
+    for step in range(len(losses) + 1, len(batches) + 1):
+        x, y = batches[step - 1]
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            buffer = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}, buffer)
+            data = buffer.getvalue()
+            temporary = folder / "writing.tmp"
+            with open(temporary, "wb") as file:
+                file.write(hashlib.sha256(data).digest() + data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / f"step-{step:08}.ckpt")
+            for old in checkpoints()[:-2]:
+                old.unlink()
+    return losses
+
+
+# %% wrong: no_checksum_is_trusted
+# Writes the checksum into a second file, and trusts a checkpoint that has none because the run was killed in between.
+
+import hashlib
+import json
+
+
+def write(path, data):
+    with open(str(path) + ".tmp", "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(str(path) + ".tmp", path)
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    import io
+    folder = Path(folder)
+    losses, done = [], 0
+    for path in sorted(folder.glob("*.pt"), reverse=True):
+        side = path.with_suffix(".sha")
+        if not side.exists() or hashlib.sha256(path.read_bytes()).hexdigest() == side.read_text():
+            state = torch.load(path)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            losses, done = state["losses"], state["step"]
+            break
+    for step in range(done + 1, len(batches) + 1):
+        optimizer.zero_grad()
+        model(*batches[step - 1]).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            out = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "step": step}, out)
+            path = folder / f"{step:08}.pt"
+            write(path, out.getvalue())
+            write(path.with_suffix(".sha"), hashlib.sha256(out.getvalue()).hexdigest().encode())
+            for old in sorted(folder.glob("*.pt"))[:-2]:
+                old.unlink()
+                old.with_suffix(".sha").unlink(missing_ok=True)
+    return losses
+
+
+# %% wrong: damaged_one_is_kept
+# Numbers files on, so that a damaged one counts as one of the two, and the whole one is deleted.
+
+import hashlib
+import io
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    folder = Path(folder)
+    losses = []
+
+    def checkpoints():
+        return sorted(folder.glob("step-*.ckpt"))
+
+    count = max([int(p.stem.split('-')[1]) for p in checkpoints()], default=0)
+    for path in reversed(checkpoints()):
+        data = path.read_bytes()
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            continue
+        saved = torch.load(io.BytesIO(data[32:]))
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        losses = saved["losses"]
+        break
+
+    for step in range(len(losses) + 1, len(batches) + 1):
+        x, y = batches[step - 1]
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            buffer = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}, buffer)
+            data = buffer.getvalue()
+            temporary = folder / "writing.tmp"
+            with open(temporary, "wb") as file:
+                file.write(hashlib.sha256(data).digest() + data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, folder / f"step-{count + 1:08}.ckpt")
+            count += 1
+            for old in checkpoints()[:-2]:
+                old.unlink()
+    return losses
+
+
+# %% wrong: temporary_file_is_kept
+# Counts a temporary file that a killed process has left behind as one of the two, and deletes a whole one.
+
+import hashlib
+import io
+import tempfile
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    def checkpoints():
+        return sorted(Path(folder).glob("step*"), key=lambda p: (p.name[:12], p.suffix == ".pt"))
+
+    def read(path):
+        try:
+            saved = torch.load(path)
+            data = saved["data"].numpy().tobytes()
+            return torch.load(io.BytesIO(data)) if hashlib.sha256(data).digest() == saved["digest"] else None
+        except Exception:
+            return None
+
+    losses = []
+    for path in reversed(checkpoints()):
+        state = read(path)
+        if state:
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            losses = state["losses"]
+            break
+    for step in range(len(losses) + 1, len(batches) + 1):
+        x, y = batches[step - 1]
+        optimizer.zero_grad()
+        model(x, y).backward()
+        optimizer.step()
+        losses.append(float(model(*held_out)))
+        if step % every == 0:
+            fd, temporary = tempfile.mkstemp(dir=folder, prefix=f"step{step:08}.")
+            out = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}, out)
+            data = bytearray(out.getvalue())
+            with open(fd, "wb") as f:
+                torch.save({"data": torch.frombuffer(data, dtype=torch.uint8), "digest": hashlib.sha256(data).digest()}, f)
+                f.flush()
+                os.fsync(f.fileno())
+            os.replace(temporary, f"{folder}/step{step:08}.pt")
+            for old in checkpoints()[:-2]:
+                old.unlink()
+    return losses
+
+
 # %% right: numbered_files
 # A checksum before the content, numbered files, the newest whole one first.
 
@@ -2081,3 +2364,48 @@ def train(model, optimizer, batches, held_out, folder, every):
         if done % every == 0:
             safe.put(done, done=done, seen=seen, weights=model.state_dict(), moments=optimizer.state_dict())
     return seen
+
+
+# %% right: checksum_before_the_file
+# The checksum in a second file that is written first: two renames for each save.
+
+import hashlib
+import json
+
+
+def write(path, data):
+    with open(str(path) + ".tmp", "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(str(path) + ".tmp", path)
+
+
+def train(model, optimizer, batches, held_out, folder, every):
+    import io
+    folder = Path(folder)
+    losses, done = [], 0
+    for path in sorted(folder.glob("*.pt"), reverse=True):
+        side = path.with_suffix(".sha")
+        if side.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == side.read_text():
+            state = torch.load(path)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            losses, done = state["losses"], state["step"]
+            break
+    for step in range(done + 1, len(batches) + 1):
+        optimizer.zero_grad()
+        model(*batches[step - 1]).backward()
+        optimizer.step()
+        with torch.no_grad():
+            losses.append(model(*held_out).item())
+        if step % every == 0:
+            out = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses, "step": step}, out)
+            path = folder / f"{step:08}.pt"
+            write(path.with_suffix(".sha"), hashlib.sha256(out.getvalue()).hexdigest().encode())
+            write(path, out.getvalue())
+            for old in sorted(folder.glob("*.pt"))[:-2]:
+                old.unlink()
+                old.with_suffix(".sha").unlink(missing_ok=True)
+    return losses
