@@ -1323,6 +1323,7 @@ ex5 = lab.exercise(
 RECIPE = (16, 128, 4, 1)  # layers, hidden, steps, seed
 TOGETHER = (4, 32, 4, 1, 2)  # and the batches whose gradients are shorter than CLIP
 ALIKE = 5e-5  # of a loss
+FLOAT32 = 4  # bytes
 GROWN = 0.1  # of the activations of `held_out`'s forward pass: what a rank may hold more before each batch
 
 
@@ -1426,6 +1427,11 @@ def need_mended(student, ranks, recipe):
             run["small"] >= steps or run["gathers"] >= 4 * layers * steps,  # or gradients besides weights, three times
             "no collective adds up the norm over the ranks. Clip the norm of the whole gradient, not of a rank's "
             "shards.",
+        )
+        need(
+            not 0 < run["reduced"] < FLOAT32,
+            f"reduce-scatters take {run['reduced']:.1f} in a step, but float32 gradients take {FLOAT32}. Reduce them "
+            "in float32, too.",
         )
         grown = max(b - a for a, b in pairwise(held[1:]))
         need(

@@ -149,8 +149,8 @@ def enable_simulated() -> None:
 
 def watched(train: Callable, layers: int, hidden: int, steps: int, seed: int) -> dict:
     """What `train` does on this rank: its `loss_and_kind`; what the rank held before each batch and the
-    most that it held until then, and until the end, in bytes per parameter; its all-gathers, and its collectives of
-    fewer bytes than a layer's shard."""
+    most that it held until then, and until the end, in bytes per parameter; its all-gathers, its collectives of fewer
+    bytes than a layer's shard, and what it reduce-scatters in a step, in bytes per parameter."""
     rank, count = dist.get_rank(), dist.get_world_size()
     gpu = torch.device("simgpu", rank)
     build, weights, pairs, held_out = training(layers, hidden, steps, seed)
@@ -168,6 +168,10 @@ def watched(train: Callable, layers: int, hidden: int, steps: int, seed: int) ->
         "held": [size / layers / hidden**2 for size in batches.held[:-1]],
         "most": [size / layers / hidden**2 for size in batches.most],
         "gathers": sum(event.name == "all_gather" for event in collectives),
+        "reduced": sum(event.bytes for event in collectives if event.name == "reduce_scatter")
+        / layers
+        / hidden**2
+        / steps,
         "small": sum(event.bytes < 4 * hidden**2 / count for event in collectives),
     }
 
