@@ -1108,7 +1108,7 @@ def compare_chain(student, places, width, depth, rows, *, seed=2):
         need(
             size <= whole + 2 * depth * count,
             f"the layers have {whole} elements, but all their shards together have {size}. Keep each element on only "
-            "one device.",
+            "one device, and pad the weight and the bias with fewer than N zeros each.",
         )
 
 
@@ -1352,6 +1352,8 @@ def compare_losses(student, recipe):
     mistakes = {
         "That is the loss of the first weights: which parameters does the optimizer have, or is the "
         "gradient cleared before the step?": {"lr": 0.0},
+        "That is the loss without momentum. Keep one optimizer, with its momentum, for all steps.": {"momentum": 0.0},
+        "That is the loss after the last step. Return the mean of the losses after all steps.": {"last": True},
         "That is the loss without clipping. Clip the norm of the gradients before the step.": {"clip": math.inf},
     }
     why = [words for words, mistake in mistakes.items() if is_(one_process(*recipe, **mistake))]
@@ -1362,8 +1364,11 @@ def compare_losses(student, recipe):
         for count in range(2, 20)
         if count != steps and is_(steps * right / count)
     ]
-    if math.isnan(loss):
-        why.append("Do the shards get `weights`, and is the gradients' norm clipped?")
+    if not loss < 1000:
+        why.append(
+            "The training diverges. Do the shards get `weights`, is the norm of the gradients clipped before the step, "
+            "and does each pass gather the new weights?"
+        )
     why.append(
         "Compare the first weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss that "
         "of `held_out`, after the step?"
@@ -1388,7 +1393,7 @@ def run_together(lab, ranks, recipe):
 
 def compare_losses_together(student, ranks, recipe):
     """What depends on ranks: their data, the norm of all shards, and gradients that are averaged once."""
-    from utils.kits.recipe import one_process
+    from utils.kits.recipe import CLIP, LR, one_process
 
     with case(f"On {ranks} ranks"):
         losses = [need_number(*run) for run in student.run(run_together, ranks, recipe)]
@@ -1399,11 +1404,14 @@ def compare_losses_together(student, ranks, recipe):
             f"{told} `held_out` is whole and the same on each rank, and so are the trained weights. "
             "So its loss is too.",
         )
-        why = "Does each rank get its own rows of `weights`? Is the norm that of all shards together? Are gradients "
-        why += "averaged once, which FSDP2 does?"
+        why = "Does each rank get its own rows of `weights`, and train on all its pairs? Is the norm that of all "
+        why += "shards together? Are gradients averaged once, which FSDP2 does?"
         for count, words in ((ranks, "multiplied"), (1 / ranks, "divided")):
             if math.isclose(first, count * right, rel_tol=ALIKE):
                 why = f"That is the mean loss {words} by the ranks, but each rank has the whole `held_out`."
+            for name, setting in (("learning rate", {"lr": LR * count}), ("CLIP", {"clip": CLIP * count})):
+                if math.isclose(first, one_process(*recipe, **setting), rel_tol=ALIKE):
+                    why = f"That is the loss with the {name} {words} by the ranks. Keep it as it is."
         if math.isclose(first, one_process(*recipe, always=True), rel_tol=ALIKE):
             why = "A gradient whose norm is at most CLIP stays as it is: scale by at most 1, and use the mean loss."
         need(math.isclose(first, right, rel_tol=ALIKE), f"{told} {why}")

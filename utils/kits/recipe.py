@@ -48,16 +48,26 @@ def training(layers: int, hidden: int, steps: int, seed: int, near=0) -> tuple[C
 
 
 def one_process(
-    layers: int, hidden: int, steps: int, seed: int, near=0, *, lr: float = LR, clip: float = CLIP, always=False
+    layers: int,
+    hidden: int,
+    steps: int,
+    seed: int,
+    near=0,
+    *,
+    lr: float = LR,
+    clip: float = CLIP,
+    momentum: float = 0.9,
+    always=False,
+    last=False,
 ) -> float:
     """The mean loss of the held-out batch after each step of one process, with whole weights and batches.
 
-    With `always`, shorter gradients are scaled to `clip` too, which is a mistake.
+    Mistakes: with `always`, shorter gradients are scaled to `clip` too; with `last`, only the last loss counts.
     """
     build, weights, batches, (held_out, right) = training(layers, hidden, steps, seed, near)
-    model, total = build(), 0.0
+    model, total, loss = build(), 0.0, nan
     model.load_state_dict(weights)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
     for x, y in batches:
         optimizer.zero_grad()
         nn.functional.mse_loss(model(x), y).backward()
@@ -67,8 +77,9 @@ def one_process(
                 p.grad *= clip / norm
         optimizer.step()
         with torch.no_grad():
-            total += nn.functional.mse_loss(model(held_out), right).item()
-    return total / len(batches)
+            loss = nn.functional.mse_loss(model(held_out), right).item()
+        total += loss
+    return loss if last else total / len(batches)
 
 
 def leaky(build, weights, batches, held_out, gpu):

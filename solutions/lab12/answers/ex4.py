@@ -783,3 +783,63 @@ class Gathered(torch.autograd.Function):
         whole = torch.cat([(gradient.T @ x).flatten(), gradient.sum(0)]) / 2
         pieces = zip(whole.tensor_split(len(shards)), shards, strict=True)
         return to_x, None, *(piece.to(shard.device) for piece, shard in pieces)
+
+
+# %% wrong: padded_per_row
+# Gives each device whole rows, and pads the weight with rows of zeros where N does not divide them.
+
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, shape, *shards):
+        ctx.shape = shape
+        return tuple(gathered(shards, shape, s.device) for s in shards)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        n = len(gradients)
+        size = -(-ctx.shape[0] // n) * (ctx.shape.numel() // ctx.shape[0])
+        parts = [nn.functional.pad(g.flatten(), (0, n * size - g.numel())).chunk(n) for g in gradients]
+        found = []
+        for j, g in enumerate(gradients):
+            found.append(sum(parts[i][j].to(g.device) for i in range(n)) / n)
+        return None, *found
+
+
+def gathered(shards, shape, device):
+    return torch.cat([s.detach().to(device) for s in shards])[: shape.numel()].reshape(shape)
+
+
+class ShardedLinear(nn.Module):
+    def __init__(self, linear, devices):
+        super().__init__()
+        self.devices = devices
+        self.shapes = linear.weight.shape, linear.bias.shape
+        self.weights = self.split(linear.weight)
+        self.biases = self.split(linear.bias)
+
+    def split(self, whole):
+        n = len(self.devices)
+        size = -(-whole.shape[0] // n) * (whole.numel() // whole.shape[0])
+        padded = torch.zeros(n * size)
+        padded[: whole.numel()] = whole.detach().flatten()
+        return nn.ParameterList([nn.Parameter(padded[i * size : (i + 1) * size].to(d, copy=True)) for i, d in enumerate(self.devices)])
+
+    def forward(self, xs):
+        weights = Gather.apply(self.shapes[0], *self.weights)
+        biases = Gather.apply(self.shapes[1], *self.biases)
+        places = {w.untyped_storage().data_ptr(): w.device for w in weights}
+
+        def pack(tensor):
+            device = places.get(tensor.untyped_storage().data_ptr())
+            if device is None:
+                return tensor
+            return device, tensor.size(), tensor.stride(), tensor.storage_offset()
+
+        def unpack(packed):
+            if isinstance(packed, torch.Tensor):
+                return packed
+            device, *view = packed
+            return gathered(list(self.weights), self.shapes[0], device).as_strided(*view)
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            return [nn.functional.linear(x, w, b) for x, w, b in zip(xs, weights, biases, strict=True)]

@@ -1214,6 +1214,98 @@ def train(build, weights, batches, held_out, gpu):
     return total / count
 
 
+# %% right: layer_by_layer_as_a_class
+# A class; each layer gets memory and weights and is sharded before the next one does.
+
+
+class Trainer:
+    def __init__(self, build, weights, gpu):
+        with torch.device("meta"):
+            self.model = build()
+        for number, layer in enumerate(self.model):
+            layer.to_empty(device=gpu)
+            with torch.no_grad():
+                for name, p in layer.named_parameters():
+                    p.copy_(weights[f"{number}.{name}"])
+            fully_shard(layer)
+        fully_shard(self.model)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LR, momentum=0.9)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self.model(x), y)
+
+    def step(self, x, y):
+        self.loss(x, y).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), max_norm=CLIP)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    @torch.no_grad()
+    def evaluate(self, x, y):
+        return self.loss(x, y).item()
+
+
+def train(build, weights, batches, held_out, gpu):
+    trainer = Trainer(build, weights, gpu)
+    losses = []
+    for batch in batches:
+        trainer.step(*batch)
+        losses.append(trainer.evaluate(*held_out))
+    return sum(losses) / len(losses)
+
+
+# %% right: held_out_in_shares
+# Each rank computes the held-out loss of its part, and an all-reduce adds these up.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            n, r = torch.distributed.get_world_size(), torch.distributed.get_rank()
+            part = nn.functional.mse_loss(model(x.chunk(n)[r]), y.chunk(n)[r])
+            torch.distributed.all_reduce(part)
+            total += part.item() / n
+    return total / len(batches)
+
+
+# %% wrong: evaluates_once
+# Computes the held-out loss once, when all steps are done.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+    with torch.no_grad():
+        return nn.functional.mse_loss(model(x), y).item()
+
+
 # %% wrong: reduced_in_bfloat16
 # Reduces gradients in bfloat16, which halves the bytes that travel, and loses digits.
 
@@ -1228,6 +1320,84 @@ def train(build, weights, batches, held_out, gpu):
     for layer in model:
         fully_shard(layer, mp_policy=policy)
     fully_shard(model, mp_policy=policy)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: rate_times_ranks
+# Multiplies the learning rate by the ranks, since more ranks see more samples.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR * torch.distributed.get_world_size(), momentum=0.9)
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: new_optimizer_each_step
+# Makes an optimizer in each step, which knows no momentum of the steps before.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=gpu)
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
+    x, y = held_out
+    total = 0.0
+    for inputs, targets in batches:
+        optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        with torch.no_grad():
+            total += nn.functional.mse_loss(model(x), y).item()
+    return total / len(batches)
+
+
+# %% wrong: hybrid_shards
+# Shards over half of the ranks and keeps two copies, so that a rank holds twice as much.
+
+
+def train(build, weights, batches, held_out, gpu):
+    with torch.device("meta"):
+        model = build()
+    n = torch.distributed.get_world_size()
+    rows = 2 if n % 2 == 0 else 1
+    mesh = torch.distributed.init_device_mesh(gpu.type, (rows, n // rows), mesh_dim_names=("copies", "shards"))
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     model.to_empty(device=gpu)
     set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True))
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
