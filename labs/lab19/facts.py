@@ -116,7 +116,7 @@ def run_small(lab, name, ranks, blocks, batches):
     for event in run[2].events:
         flops[place[event.device]] += event.flops
     told = {"names": names, "losses": losses, "gradients": found, "flops": flops}
-    return told | {"host": kit.host_bytes(run[2]), "exchanged": kit.exchanged(run[2])}
+    return told | {"host": kit.host_bytes(run[2]), "exchanged": kit.exchanged(run[2]), "updates": run[3]}
 
 
 @cache
@@ -219,6 +219,52 @@ def compare_gradients(mine, right):
     )
 
 
+# What torch.optim.AdamW has by default.
+DEFAULTS = {"weight_decay": "0.01", "betas": "(0.9, 0.999)", "eps": "1e-08", "amsgrad": "False"}
+
+
+def updated_weights(run) -> int:
+    """How many weights the optimizers of all ranks update: those of replicas count once for each."""
+    return sum(group["weights"] for group in run["updates"])
+
+
+def need_float32(run, weights):
+    """Optimizers update all weights, in float32: losses of a model that computes in bfloat16 don't show it."""
+    updated = updated_weights(run)
+    need(
+        updated >= weights,
+        f"The optimizers of all ranks update {updated:,} weights, but the model has {weights:,}. Give every parameter "
+        "to an optimizer of torch.optim, and keep the optimizer for all steps.",
+    )
+    for dtype in sorted({dtype for group in run["updates"] for dtype in group["dtypes"]}):
+        need(
+            dtype == "torch.float32",
+            f"The weights that the optimizer updates, or its state, are {dtype}. Keep them in float32, and let FSDP's "
+            "MixedPrecisionPolicy(param_dtype=torch.bfloat16) cast a copy for the kernels.",
+        )
+
+
+def need_adamw(run):
+    """Each optimizer is an AdamW with its defaults: weight decay is too little to be seen in three losses."""
+    for group in run["updates"]:
+        settings = group["settings"]
+        need(
+            settings.get("decoupled_weight_decay") == "True",
+            f"An optimizer is {group['kind']}, and not AdamW. Use torch.optim.AdamW with its defaults for all weights.",
+        )
+        for setting, value in DEFAULTS.items():
+            own = settings.get(setting)
+            need(
+                own == value,
+                f"For some weights, AdamW has {setting}={own}. Use its default, {value}, for all weights.",
+            )
+
+
+def settings_of(run) -> list:
+    """The different kinds and settings of a run's optimizers."""
+    return sorted({(group["kind"], *sorted(group["settings"].items())) for group in run["updates"]})
+
+
 def are_alike(one, other) -> bool:
     """Whether two runs of the small model have the same losses and gradients."""
     losses, gradients = ([np.concatenate([x.ravel() for own in run[of] for x in own]) for run in (one, other)]
@@ -274,6 +320,7 @@ def run_large(lab):
         "flops": [sum([event.flops for event in events if event.device == place]) for place in places],
         "exchanged": kit.exchanged(run[2]),
         "updated": sum([e.bytes for e in events if e.phase == "optimizer" and e.kind == "kernel"]),
+        "updates": run[3],
         "weights": sum([shape.numel() for _, shape in kit.weight_shapes(kit.LARGE).items()]),
     }
 
@@ -297,10 +344,12 @@ def large(student):
         raise
     done = sum(run["flops"]) / needed_flops()
     need(done >= 0.97, f"A step does only {done:.0%} of the floating-point operations that it needs.")
+    need_float32(run, run["weights"])
+    moved = ADAM * updated_weights(run)
     need(
-        run["updated"] >= 0.97 * ADAM * run["weights"],
-        f"AdamW reads and writes {run['updated'] / GB:.1f} GB in a step, but an update of all weights needs at least "
-        f"{ADAM * run['weights'] / GB:.1f} GB. Give every parameter to an optimizer.",
+        run["updated"] >= 0.97 * moved,
+        f"AdamW reads and writes {run['updated'] / GB:.1f} GB in a step, but an update in float32 of all weights that "
+        f"ranks hold needs at least {moved / GB:.1f} GB. Let the optimizer update every parameter in each step.",
     )
     need_the_same_exchange(student, run)
     for rank, (one_by_one, busy) in enumerate(zip(run["kernels"], run["busy"], strict=True)):
@@ -397,6 +446,13 @@ def _(student):
         need_shares(run, 4, 2)
 
 
+@ex1.fact("AdamW has its defaults, and updates all weights in float32")
+def _(student):
+    run = ask_small(student, "make_trainer", 4, 2, 3, 0)
+    need_adamw(run)
+    need_float32(run, weights_in(SMALL._replace(blocks=2)))
+
+
 # --- ex2: it fits, and it is fast -----------------------------------------------------------------------------------
 
 SHARES = {"70% of par": 0.7, "90% of par": 0.9}
@@ -425,6 +481,19 @@ def _(student):
     except Unmet:  # what make_trainer does is exercise 1, and who has that wrong may have it wrong here in the same way
         with suppress(StudentError):
             if are_alike(*(ask_small(student, name, *LIKE_THE_LARGE) for name in ("make_fast", "make_trainer"))):
+                return
+        raise
+
+
+@ex2.fact("there, AdamW has its defaults, and updates all weights in float32")
+def _(student):
+    run = ask_small(student, "make_fast", *LIKE_THE_LARGE)
+    need_float32(run, weights_in(SMALL._replace(blocks=LARGE.blocks)))
+    try:
+        need_adamw(run)
+    except Unmet:  # as above: make_trainer's optimizer is exercise 1, and here it costs neither memory nor time
+        with suppress(StudentError):
+            if settings_of(ask_small(student, "make_trainer", *LIKE_THE_LARGE)) == settings_of(run):
                 return
         raise
 

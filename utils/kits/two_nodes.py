@@ -30,16 +30,19 @@ LENGTH, SEQUENCES = 8192, 16  # of a batch for the large model: tokens in each s
 SMALL = Sizes(vocabulary=48, hidden=32, intermediate=64, heads=4, kv_heads=2, blocks=4)
 SMALL_LENGTH = 8
 LEARNING_RATE = 1e-2
+SETTINGS = ("decoupled_weight_decay", "weight_decay", "betas", "eps", "amsgrad")  # of AdamW
 
 Batch = Sequence[torch.Tensor]  # tokens and targets
 
 
 class Run(NamedTuple):
-    """What ranks have done: results of a function by rank, each GPU's peak bytes, and the timeline of the last step."""
+    """What ranks have done: results of a function by rank, each GPU's peak bytes, the timeline of the last step, and
+    what the optimizers of all ranks update (`updates_of`)."""
 
     results: list
     peaks: list[int]
     timeline: Timeline
+    updates: list[dict[str, Any]]
 
 
 def mean_loss(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -117,6 +120,9 @@ def train(
     places = [f"simgpu:{rank}" for rank in range(ranks)]
     gpus = torch.get_device_module("simgpu")
     begun, ended = [], []
+    # Kept, so that no new optimizer has the id of one that is gone.
+    earlier = simgpu.stepped_optimizers()
+    stepped: dict[int, tuple[torch.optim.Optimizer, list]] = {}
 
     def main(rank: int) -> tuple[list, Any]:
         with torch.device("meta"):
@@ -133,6 +139,9 @@ def train(
             losses.append(made[0](tokens, targets))
         gpus.synchronize(rank)
         ended.append(simgpu.now())
+        for one in simgpu.stepped_optimizers():
+            if not any(one is old for old in earlier):
+                stepped[id(one)] = one, updates_of(one)
         return losses, None if after is None else after(made)
 
     with simgpu.recording():
@@ -142,7 +151,33 @@ def train(
         events = tuple(Event.of_record(one) for one in simgpu.log() if one.launched is None or one.launched > begin)
     peaks = [gpus.max_memory_allocated(place) for place in places]
     times = (min(begun), max([*ended, *(event.end for event in events)])) if begun else (0.0, 0.0)
-    return Run(results, peaks, Timeline(tuple(places), events, *times, source=f"simulated: {simgpu.describe()}"))
+    timeline = Timeline(tuple(places), events, *times, source=f"simulated: {simgpu.describe()}")
+    return Run(results, peaks, timeline, [group for _, groups in stepped.values() for group in groups])
+
+
+def updates_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """What an optimizer updates, and how, for each of its groups of parameters.
+
+    "kind" is the optimizer's class, "weights" how many numbers this rank has of the group's parameters with a state,
+    "dtypes" those of its parameters and of their state, and "settings" maps the names of AdamW's settings to text.
+    """
+    held = vars(optimizer)
+    states = {p: held["state"].get(p, {}) for group in held["param_groups"] for p in group["params"]}
+    found = []
+    for group in held["param_groups"]:
+        own = [p.to_local() if isinstance(p, DTensor) else p for p in group["params"] if states[p]]
+        kept = [each for p in group["params"] for each in states[p].values()]
+        # A count of steps has no dimension, and any dtype will do for it.
+        moments = [each for each in kept if isinstance(each, torch.Tensor) and each.dim()]
+        found.append(
+            {
+                "kind": type(optimizer).__name__,
+                "weights": sum(p.numel() for p in own),
+                "dtypes": sorted({str(each.dtype) for each in (*own, *moments)}),
+                "settings": {name: str(group[name]) for name in SETTINGS if name in group},
+            }
+        )
+    return found
 
 
 def undivided(sizes: Sizes, batches: list[Batch]) -> tuple[list[float], dict[str, torch.Tensor]]:

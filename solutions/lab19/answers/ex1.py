@@ -602,6 +602,88 @@ def make_trainer(model, gpu, weights, loss_fn):
     return trainer.step, trainer.gradients
 
 
+# %% wrong: weights_in_bfloat16
+# Casts the model itself to bfloat16, so AdamW's state is in bfloat16 too.
+
+class Mine(Trainer):
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        model.to(torch.bfloat16)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def gradients(self):
+        return {name: p.grad.full_tensor().float() for name, p in self.model.named_parameters()}
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Mine(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: adam
+# Takes Adam for AdamW: no weight decay.
+
+class Mine(Trainer):
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Mine(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: no_decay_of_norms
+# Leaves norms without weight decay, as many recipes do; the text asks for the defaults.
+
+class Mine(Trainer):
+    def __init__(self, model, gpu, weights, loss_fn, recomputed=0):
+        ranks = dist.get_world_size()
+        mesh = init_device_mesh("simgpu", (2, ranks // 2), mesh_dim_names=("replicate", "shard"))
+        precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for number, block in enumerate(model.blocks.values()):
+            if number < recomputed:
+                block.forward = recomputing(block.forward)
+            fully_shard(block, mesh=mesh, mp_policy=precision)
+        fully_shard(model, mesh=mesh, mp_policy=precision)
+        model.to_empty(device=gpu)
+        copy_weights(model, weights)
+        self.model, self.gpu, self.loss_fn = model, gpu, loss_fn
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [p for p in model.parameters() if p.dim() > 1]},
+                {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0},
+            ],
+            lr=LEARNING_RATE,
+        )
+
+
+def make_trainer(model, gpu, weights, loss_fn):
+    trainer = Mine(model, gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
 # %% right: hsdp_in_float32
 # Shards in nodes, keeps gathered weights, and computes in float32.
 

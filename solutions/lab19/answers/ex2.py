@@ -335,6 +335,28 @@ def make_fast(model, gpu, weights, loss_fn):
     return trainer.step, trainer.gradients
 
 
+# %% wrong: weights_in_bfloat16
+# Casts the model to bfloat16, which leaves room for activations.
+
+class Halved(Trainer):
+    def gradients(self):
+        return {name: p.grad.full_tensor().float() for name, p in self.model.named_parameters()}
+
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Halved(model.to(torch.bfloat16), gpu, weights, loss_fn)
+    return trainer.step, trainer.gradients
+
+
+# %% wrong: adam
+# Makes an Adam for the large model, because it takes as long as AdamW.
+
+def make_fast(model, gpu, weights, loss_fn):
+    trainer = Trainer(model, gpu, weights, loss_fn, recomputed=3)
+    trainer.optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
+    return trainer.step, trainer.gradients
+
+
 # %% right: recomputes_four
 # Recomputes a block more than it has to.
 

@@ -214,3 +214,17 @@ for kind in (torch.optim.SGD, Own):
 
 def test_pytorch_is_as_it_was_until_there_are_simulated_gpus():
     subprocess.run([sys.executable, "-c", BEFORE_AND_AFTER], check=True)
+
+
+def test_optimizers_that_have_stepped_are_known_while_they_are_in_use():
+    before = simgpu.stepped_optimizers()
+    weight = nn.Parameter(torch.ones(4, device=DEVICE))
+    weight.grad = torch.ones(4, device=DEVICE)
+    optimizer, idle = torch.optim.AdamW([weight]), torch.optim.AdamW([weight])
+    optimizer.step()
+    new = [one for one in simgpu.stepped_optimizers() if all(one is not old for old in before)]
+    assert len(new) == 1
+    assert new[0] is optimizer is not idle
+    del new, optimizer
+    gc.collect()
+    assert all(any(one is old for old in before) for one in simgpu.stepped_optimizers())

@@ -40,7 +40,7 @@ from .memory import BLOCK, in_units
 from .memory_history import history_follows_machine
 from .moves import copying_shapes, register_factories
 from .ordering import unfinished_reads
-from .origin import label, note_what_runs
+from .origin import label, note_what_runs, stepped_optimizers
 from .plans import forget_kinds, forget_plans, unplanned
 from .records import Reader, keep_log, log, log_length, recording, unwaited_copies
 from .refusals import register_refusals
@@ -82,6 +82,7 @@ __all__ = [
     "recording",
     "replayed",
     "settings",
+    "stepped_optimizers",
     "storage_of",
     "unfinished_reads",
     "unplanned",

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from weakref import ref
 
 from torch import nn
+from torch.optim import Optimizer
 
 from . import torch_private
 
@@ -112,6 +113,14 @@ def label(text: str) -> Iterator[None]:
         yield
     finally:
         _thread.label = before
+
+
+def stepped_optimizers() -> list[Optimizer]:
+    """The optimizers of torch.optim that are in use and have launched kernels in a step while the log was on.
+
+    An optimizer that steps inside another one, as in ZeroRedundancyOptimizer, stands for both.
+    """
+    return [thing for found in list(_origins) if isinstance(thing := found(), Optimizer)]
 
 
 def forget() -> None:
