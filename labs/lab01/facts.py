@@ -577,7 +577,7 @@ ex5 = lab.exercise(
     title="Split any stack of layers",
     hints=[
         "layers[:cut] is an nn.Sequential of the layers before the cut. layers[cut:] is an nn.Sequential of the rest.",
-        "One line moves each part to its device. forward moves the batch and one activation, as in SimpleMPModel.",
+        "Move each part to its device. In forward, move the batch and one activation, as in SimpleMPModel.",
         "On which device does part0 need its input, and on which does part1?",
         "If the output or the gradients differ, does each given layer run once, in order? Does any other layer run?",
         "For undivided_state, print the keys of layers.state_dict() next to those of your two parts. A slice of an "

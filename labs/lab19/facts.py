@@ -640,8 +640,8 @@ ex4 = lab.exercise(
     title="Where the step goes",
     hints=[
         "Sort the events' starts and ends of one kind, and add up the time in which at least one of them is open.",
-        "Exposed communication is the time in which communication is open and no kernel: the union of both, less the "
-        "union of kernels.",
+        "Exposed communication is the time in which communication runs and no kernel does: the union of both, less "
+        "the union of kernels.",
         "Time counts only from begin to end. Cut events that reach over.",
         "HFU counts all operations that the GPU does, MFU only those that the model needs.",
     ],
