@@ -65,6 +65,8 @@ SYSTEM_NEEDS = {
 }
 # What is used first: Python compiles a module when it is first imported, and all of them would take a minute.
 USED_FIRST = "matplotlib.pyplot, pandas, ipykernel.kernelapp, ipywidgets, anywidget, nbclient, jupyterlab.labapp"
+# Large packages that no server of a student's imports.
+WITHOUT_SERVERS = r"/site-packages/(torch|torchvision|sympy|scipy|transformers|triton|nvidia)/"
 # Packages that each build of PyTorch pins for itself.
 WITH_TORCH = re.compile(r"triton|nvidia-(?!ml-py)|cuda-")
 # What pip may be told (pip.conf, PIP_*), in uv's words, and what uv has between several.
@@ -298,6 +300,8 @@ def install(purpose: str, wish: str) -> None:
     if purpose == "hub" or (purpose == "test" and sys.platform.startswith("linux")):
         install_proxy()
     import_once()
+    if purpose == "hub":
+        compile_for_students()
     (VENV / stamp_name(purpose)).touch()
 
 
@@ -323,6 +327,17 @@ def import_once() -> None:
     if found.returncode:
         reason = (found.stderr.strip().splitlines() or ["no reason given"])[-1]
         stop(f"PyTorch is installed and cannot be imported: {reason}. Remove {VENV.name}/ (make clean), then try again")
+
+
+def compile_for_students() -> None:
+    """Compile all packages: students' servers may not write in the environment, and each would compile them again.
+
+    PyTorch and what comes with it is left out: a minute more, and kernels have what they use of it from `import_once`.
+    """
+    say("compiling what students' servers import")
+    packages = next((VENV / "lib").glob("python3.*/site-packages"))
+    command = [VENV_PYTHON, "-m", "compileall", "-q", "-j", "0", "-x", WITHOUT_SERVERS, packages]
+    subprocess.run(command, stdout=subprocess.DEVNULL)  # some packages have files for other versions of Python
 
 
 def install_proxy() -> None:

@@ -214,6 +214,18 @@ def test_bad_input_gets_one_line_and_leaves_nothing(place):
     assert said.splitlines()[-1].startswith("setup: pip could not install the packages (its reason is above). Check")
 
 
+def test_what_students_servers_import_is_compiled_for_them(tmp_path, monkeypatch):
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    for package in ("tornado", "torch"):
+        (packages / package).mkdir(parents=True)
+        (packages / package / "web.py").write_text("number = 1\n")
+    (packages / "tornado" / "other.py").write_text("no Python\n")
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path)
+    monkeypatch.setattr(bootstrap, "VENV_PYTHON", sys.executable)
+    bootstrap.compile_for_students()
+    assert [path.parent.parent.name for path in packages.rglob("*.pyc")] == ["tornado"]
+
+
 def test_indexes_that_pip_is_told_of_are_handed_to_uv(tmp_path, monkeypatch):
     (tmp_path / "pip.conf").write_text(
         "[global]\nindex-url = https://mirror/simple\nextra-index-url =\n    https://one/simple\n"
