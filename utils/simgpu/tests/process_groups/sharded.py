@@ -1,6 +1,7 @@
 """Checks with sharded models: options of FSDP2 and DDP, meshes of two dimensions, checkpoints on other ranks."""
 
 import copy
+import gc
 import os
 
 import torch
@@ -191,6 +192,7 @@ def fsdp1():
         with FullyShardedDataParallel.summon_full_params(model):
             told[f"{name}, summoned"] = farthest(model.parameters(), alone.parameters())
     policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    gc.collect()  # the models above are in cycles
     before = torch.simgpu.memory_allocated()
     given = {"auto_wrap_policy": each, "mixed_precision": policy, "use_orig_params": True}
     model = FullyShardedDataParallel(perceptron().to(device()), **given)
