@@ -112,7 +112,7 @@ def test_gpt_with_autocast_and_adamw(more):
 def test_a_first_step_that_makes_no_state_is_the_first_of_two():
     def make():
         model = gpt()
-        return lambda tokens: model(tokens)
+        return lambda tokens: model(tokens).clone()  # in PyTorch 2.13, a linear layer's output may be a view
 
     same_as_by_operators(make, replays=CALLS - 2)
 
