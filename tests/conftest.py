@@ -16,8 +16,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)  # tests run without pytest-xdist, too
 def pytest_xdist_auto_num_workers():
-    """`-n auto`: two more than there are cores. Many tests wait for processes of their own, and some for a limit."""
-    return (os.cpu_count() or 1) + 2
+    """`-n auto`: one more than there are cores. Many tests wait for processes of their own, and some for a limit."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,6 +1,8 @@
 """Lab 19: exercise 2 sets the simulated clock back at the end of a step.
 
 lab: lab19
+seconds: 420
+within: 360
 keeps: 3
 """
 

@@ -369,7 +369,6 @@ def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
     assert "Your instructor sees which exercises" in told
 
 
-@pytest.mark.thorough  # cheaper ones of the instructor's page, above
 def test_what_was_graded_is_seen_by_its_student_and_the_instructor(hub, ann, bob, tmp_path):
     options = ["--hub", hub.folder, "--out", tmp_path / "graded", "--give-back"]
     command = [sys.executable, "-m", "utils.course", "grade", "lab01", *map(str, options)]
