@@ -69,7 +69,7 @@ def takes_notes() -> bool:
 
 
 def memory_is_watched() -> bool:
-    """Whether somebody else is told of what memory comes and goes."""
+    """Whether another recorder is told of what memory comes and goes."""
     return any(not isinstance(gpu.memory.history, (_Watcher, type(None))) for gpu in machine.gpus)
 
 
