@@ -4,6 +4,7 @@ No kernel here: `known` are the classes that there are before a test makes its o
 """
 
 import ast
+import sys
 from collections import OrderedDict
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ import simgpu
 from tests.support.notebooks import LABS, ROOT
 from utils.common.errors import Problem
 from utils.exercises.facts import StudentError, facts_path, load_lab, rules
-from utils.exercises.facts.looks import looker, rewritten
+from utils.exercises.facts.looks import CALLED, COMPUTED, looker, rewritten
 
 
 def classes_of_now():
@@ -291,3 +292,54 @@ def test_the_list_has_no_name_that_no_probe_reads():
     trees = [ast.parse(path.read_text()) for path in (*paths, ROOT / "utils" / "exercises" / "facts" / "probes.py")]
     read = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert rules.READABLE - read == set()
+
+
+# --- where no code of the notebook can have run -----------------------------------------------------------------
+
+
+@pytest.fixture
+def events():
+    """What was raised of the two auditing events. A hook cannot be taken back: it hears of nothing after the test."""
+    heard, listening = [], [True]
+    sys.addaudithook(lambda event, _: heard.append(event) if listening and event in (CALLED, COMPUTED) else None)
+    yield heard
+    listening.clear()
+
+
+class Sly(int):
+    def __add__(self, other):
+        return 7
+
+    __radd__ = __add__
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "called"),
+    [
+        ("return len(given), sum(given), max(given)", [1, 2], 0),
+        ("return sum(each for each in given)", [1, 2], 0),
+        ("return sum(given)", [1, Sly(2)], 1),
+        ("return int(given)", Sly(2), 1),
+        ("return len(given)", [Sly(2)], 0),
+        ("return any(each for each in given)", [0, 1], 1),
+        ("return sorted(given, key=lab)", [1, 2], 1),
+        ("return given.get('a')", type("Own", (dict,), {})(), 1),
+        ("return given.get('a', 1), given.get('b', 1)", {"a": 2}, 0),
+        ("return given.get('a')", {Sly(1): 2}, 1),
+        ("def twice():\n        return 2 * given\n    return twice() + twice()", 3, 0),
+        ("def twice():\n        return lab()\n    return twice() + twice()", 3, 2),
+        ("def twice():\n        return 2 * given\n    lab(twice)\n    return twice()", 3, 2),
+        ("def twice():\n        return 2 * given\n    lab(lambda: twice())\n    return twice()", 3, 3),
+        ("def once():\n        return given\n    def twice():\n        return once() * 2\n    lab(twice)\n    return once()",
+         3, 3),
+        ("len = lab\n    return len(given)", [1], 1),
+    ],
+)  # fmt: skip
+def test_an_event_says_that_code_of_the_notebook_may_have_run(body, given, called, events):
+    def lab(*given):
+        return given[0]() if given and callable(given[0]) else 1
+
+    own = {}
+    exec(rewritten(f"def probe(lab, given):\n    {body}", LOOK), own)
+    own["probe"](lab, given)
+    assert events.count(CALLED) == called

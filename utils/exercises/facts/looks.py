@@ -4,23 +4,24 @@ A probe that says `output.device` would ask the output, and an object of a class
 anything. `rewritten` turns each attribute that a probe reads into `look(output, "device")`, but for what rules.py lets
 it read as it is. `look` reads what MAY_READ has, through the class of PyTorch or Python that has it, and refuses what
 only passes for such a thing. After each call that may have run code of the notebook the probe raises Python's auditing
-event "course.called": the observer then sees what that code has replaced, before anybody uses it.
+event "course.called": the observer then sees what that code has replaced, before anybody uses it. Where what is called
+is Python's own, and so is all that it is given, no code of the notebook can have run, and there is no event.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from types import CodeType, GetSetDescriptorType, ModuleType
+from types import BuiltinMethodType, CodeType, GetSetDescriptorType, ModuleType, NoneType
 
 from utils.exercises.facts.errors import StudentError
 from utils.exercises.facts.rules import MAY_READ, READABLE, ProbeNames
 
-# Stand for `look` and `sys.audit` in the text of a probe. In its code these are constants: code that is given a
-# function of the probe could replace a name.
-LOOK, AUDIT = "\0look", "\0audit"
+# Stand for `look`, `sys.audit`, `of_builtin` and `of_method` in the text of a probe. In its code these are constants:
+# code that is given a function of the probe could replace a name.
+LOOK, AUDIT, BUILTIN, METHOD = "\0look", "\0audit", "\0builtin", "\0method"
 PROBES = "utils.exercises.facts.probes"
 # The notebook's code may have run; or it has not, unless a mode of PyTorch is on that it has left.
 CALLED, COMPUTED = "course.called", "course.computed"
@@ -34,6 +35,17 @@ COMPUTING = {
     *("add_", "copy_", "detach", "normal_", "numel", "uniform_", "name", "manual_seed"),
     *("append", "clear", "copy", "items", "join", "pop", "ravel", "startswith"),
 }
+# Python's own functions that ask what they are given, or what is in it; and some of those take a list for a generator.
+ASKING = {
+    function.__name__: function
+    for function in (all, any, bool, float, int, len, list, max, min, repr, set, sorted, str, sum, tuple)
+}
+TAKES_ALL = {"list", "max", "min", "set", "sorted", "sum", "tuple"}
+# Methods of Python's own collections that ask what is in them.
+ASKING_METHODS = {"count", "get"}
+# Asked as they are, and in Python's own collections: no class of the notebook has a part in it.
+ATOMS = frozenset({bool, float, int, str, NoneType})
+KEPT_IN = frozenset({dict, list, set, tuple, type({}.keys()), type({}.values())})
 # And of what was just detached.
 OF_DETACHED = {"detach": {"cpu", "numpy"}, "cpu": {"numpy"}}
 # Attributes that are PyTorch's or Python's own things: to write them as text or as a list asks no student's object.
@@ -52,6 +64,11 @@ class _Looks(ast.NodeTransformer):
         probes = [node.names for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == PROBES]
         self.own = {alias.asname or alias.name for aliases in probes for alias in aliases}
         self.own |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        bound = _bound(tree)
+        inner = {name for node in tree.body if isinstance(node, ast.FunctionDef) for name in _inner(node)}
+        self.own |= {name for name in inner if bound[name] == 1}
+        # Python's own, if the text gives nothing else that name.
+        self.python = ASKING.keys() - bound.keys()
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         free = self.names.free(node.value)
@@ -64,11 +81,68 @@ class _Looks(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """`f(x)` becomes `(f(x), audit("course.called"))[0]`, unless `f` runs nothing of the student's."""
         event = None if _runs_nothing(node, self.own) else COMPUTED if _only_computes(node) else CALLED
+        function, plain = node.func, not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
+        if event == CALLED and plain and isinstance(function, ast.Name) and function.id in self.python:
+            if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and function.id in TAKES_ALL:
+                given = node.args[0]
+                node.args[0] = ast.copy_location(ast.ListComp(given.elt, given.generators), given)
+            self.generic_visit(node)
+            return ast.copy_location(_call(BUILTIN, ast.Constant(function.id), *node.args), node)
+        asks = event == CALLED and plain and isinstance(function, ast.Attribute) and function.attr in ASKING_METHODS
         self.generic_visit(node)
         if event is None:
             return node
+        if asks:
+            return ast.copy_location(_call(METHOD, node.func, *node.args), node)
         both = ast.Tuple([node, _call(AUDIT, ast.Constant(event))], ast.Load())
         return ast.copy_location(ast.Subscript(both, ast.Constant(0), ast.Load()), node)
+
+
+def _bound(tree: ast.AST) -> Counter[str]:
+    """How often a text binds each name."""
+    found: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found[node.id] += 1
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found[node.name] += 1
+        elif isinstance(node, ast.arg):
+            found[node.arg] += 1
+        elif isinstance(node, ast.alias):
+            found[node.asname or node.name.split(".")[0]] += 1
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found[node.name] += 1
+    return found
+
+
+def _inner(probe: ast.FunctionDef) -> set[str]:
+    """The functions in a probe that it calls and gives to nobody, nor any function or class that can reach them.
+
+    What they call raises its own events. A function that the notebook is given leads to those that it uses, and they
+    could be exchanged.
+    """
+    inside = [node for node in ast.walk(probe) if isinstance(node, ast.FunctionDef) and node is not probe]
+    uses: dict[str, list] = {node.name: [] for node in inside}
+    called: dict[str, int] = dict.fromkeys(uses, 0)
+
+    def collect(node: ast.AST, around: tuple) -> None:
+        if isinstance(node, ast.Name) and node.id in uses:
+            uses[node.id].append(around if isinstance(node.ctx, ast.Load) else (ast.Lambda,))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in called:
+            called[node.func.id] += 1
+        if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)):
+            around = (*around, node.name if isinstance(node, ast.FunctionDef) else type(node))
+        for child in ast.iter_child_nodes(node):
+            collect(child, around)
+
+    for node in probe.body:
+        collect(node, ())
+    found = {name for name in uses if len(uses[name]) == called[name]}
+    found -= {node.name for node in inside if node.decorator_list}
+    found -= {name for node in ast.walk(probe) if isinstance(node, (ast.Nonlocal, ast.Global)) for name in node.names}
+    while reached := {name for name in found for around in uses[name] if not found.issuperset(around)}:
+        found -= reached
+    return found
 
 
 def _runs_nothing(call: ast.Call, own: set[str]) -> bool:
@@ -86,6 +160,8 @@ def _only_computes(call: ast.Call) -> bool:
     function = call.func
     if isinstance(function, ast.Attribute):
         made_by = function.value.func if isinstance(function.value, ast.Call) else None
+        if isinstance(made_by, ast.Name) and made_by.id == "random_numbers":  # a tensor of the probes' own
+            return function.attr == "reshape"
         before = made_by.attr if isinstance(made_by, ast.Attribute) else ""
         return function.attr in COMPUTING | OF_DETACHED.get(before, set())
     if isinstance(function, ast.Call):  # getattr(nn, kind)(...)
@@ -104,7 +180,40 @@ def rewritten(source: str, look: Callable, name: str = "<probe>") -> CodeType:
     """The code of a probe, or of a module of probes, that looks at what it reads. `look` is a `looker`."""
     tree = ast.parse(source)
     code = compile(ast.fix_missing_locations(_Looks(ProbeNames(tree), tree).visit(tree)), name, "exec")
-    return _filled_in(code, {LOOK: look, AUDIT: sys.audit})
+    return _filled_in(code, {LOOK: look, AUDIT: sys.audit, BUILTIN: of_builtin, METHOD: of_method})
+
+
+def of_builtin(name: str, *given):
+    """What Python's own function of that name returns. Raises the event, but where it asks no code of the notebook."""
+    is_own = all(_is_own(each, deep=name != "len") for each in given)
+    found = ASKING[name](*given)
+    if not is_own:
+        sys.audit(CALLED)
+    return found
+
+
+def of_method(method: Callable, *given):
+    """The same of a method, such as `{}.get`: its collection's things are asked whether they are equal, too."""
+    holder = method.__self__ if type(method) is BuiltinMethodType else None
+    is_own = holder is not None and all(_is_own(each) for each in (holder, *given))
+    found = method(*given)
+    if not is_own:
+        sys.audit(CALLED)
+    return found
+
+
+def _is_own(thing, *, deep: bool = True) -> bool:
+    """Whether a thing is of Python's own kind and, where `deep`, all that is in it."""
+    kind = type(thing)
+    if kind in ATOMS:
+        return True
+    if kind not in KEPT_IN:
+        return False
+    if not deep:
+        return True
+    if kind is dict:
+        return all(type(each) in ATOMS for each in thing) and all(type(each) in ATOMS for each in thing.values())
+    return all(type(each) in ATOMS for each in thing)
 
 
 def _filled_in(code: CodeType, meant: dict) -> CodeType:
@@ -116,7 +225,7 @@ def _filled_in(code: CodeType, meant: dict) -> CodeType:
 
 
 def _stands_in(value) -> bool:
-    return type(value) is str and value in (LOOK, AUDIT)
+    return type(value) is str and value in (LOOK, AUDIT, BUILTIN, METHOD)
 
 
 def looker(known: Callable[[type], bool]) -> Callable[[object, str, bool], object]:

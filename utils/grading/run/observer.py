@@ -85,6 +85,16 @@ REFUSED = (
     *("ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.call_function"),
     *("ctypes.get_errno", "ctypes.set_errno", "ctypes.addressof"),
 )
+# The hook hears of every event, of builtins.id hundreds of thousands, and answers these.
+ANSWERED = frozenset(
+    {
+        *("simgpu.record", "simgpu.memory", "simgpu.cleared", "simgpu.listening", "simgpu.unfinished"),
+        *("course.look", "course.called", "course.computed", "course.probe", "course.noted", "course.library"),
+        *("object.__getattr__", "object.__setattr__", "sys._getframe", "sys.setprofile", "sys.settrace"),
+        *("marshal.loads", "compile", "code.__new__"),
+        *(*REFUSED, *LEADS_TO_PROBES),
+    }
+)
 # Kept before anybody can replace them.
 GC_IS_ON, GC_OFF, GC_ON, GET_IDENT = gc.isenabled, gc.disable, gc.enable, _thread.get_ident
 CONTENT_OF = types.CellType.cell_contents.__get__
@@ -197,6 +207,8 @@ def remember(answer, say_known, places, recorders):
         return False
 
     def hook(event, args):
+        if event not in ANSWERED:
+            return
         if event in ("simgpu.record", "simgpu.memory", "simgpu.cleared"):
             if _caller(getframe, asking) in recorders:
                 if event == "simgpu.memory":
