@@ -330,8 +330,7 @@ class Sly(int):
         ("def twice():\n        return lab()\n    return twice() + twice()", 3, 2),
         ("def twice():\n        return 2 * given\n    lab(twice)\n    return twice()", 3, 2),
         ("def twice():\n        return 2 * given\n    lab(lambda: twice())\n    return twice()", 3, 3),
-        ("def once():\n        return given\n    def twice():\n        return once() * 2\n    lab(twice)\n    return once()",
-         3, 3),
+        ("def one():\n        return 1\n    def two():\n        return one()\n    lab(two)\n    return one()", 3, 3),
         ("len = lab\n    return len(given)", [1], 1),
     ],
 )  # fmt: skip

@@ -194,7 +194,7 @@ def of_builtin(name: str, *given):
 
 def of_method(method: Callable, *given):
     """The same of a method, such as `{}.get`: its collection's things are asked whether they are equal, too."""
-    holder = method.__self__ if type(method) is BuiltinMethodType else None
+    holder = method.__self__ if isinstance(method, BuiltinMethodType) else None
     is_own = holder is not None and all(_is_own(each) for each in (holder, *given))
     found = method(*given)
     if not is_own:
