@@ -1,8 +1,9 @@
-"""The answers of every lab in real, sealed, sandboxed kernels: several at once in a notebook, one for each exercise.
+"""Answers of every lab in real, sealed, sandboxed kernels: several at once in a notebook, one for each exercise.
 
 test_answers.py judges each answer alone, with the same strict looks and without a kernel. Here some of them go the way
-of a submission: the seal must cost a right answer nothing, and a wrong one its exercise and no other. `make test` has
-those of two labs, `make test-more` of all.
+of a submission: the seal must cost a right answer nothing, and a wrong one its exercise and no other. Right and wrong
+answers take turns, and a second notebook has them the other way round. `make test` has those of one lab and one
+notebook that takes long, `make test-more` has all.
 """
 
 import nbformat
@@ -25,18 +26,23 @@ def answers_to_each_exercise(lab, verdict, which):
 
 
 # In `make test`: a short lab, and one that takes long.
-FIRST = {("lab01", "model"), ("lab01", "right"), ("lab09", "model")}
+FIRST = {("lab01", "right"), ("lab01", "wrong"), ("lab09", "right")}
 pytestmark = pytest.mark.xdist_group("kernels")  # forked from one process: to start it takes seconds
 EACH = [
-    pytest.param(lab, kind, marks=[] if (lab, kind) in FIRST else THOROUGH)
+    pytest.param(lab, begins, marks=[] if (lab, begins) in FIRST else THOROUGH)
     for lab in LABS
-    for kind in ("model", "right", "wrong")
+    for begins in ("right", "wrong")
 ]
 
 
-@pytest.mark.parametrize(("lab", "kind"), EACH)
-def test_answers_in_a_sealed_kernel(lab, kind, tmp_path):
-    answers = {} if kind == "model" else answers_to_each_exercise(lab, kind, -1 if kind == "right" else 0)
+@pytest.mark.parametrize(("lab", "begins"), EACH)
+def test_right_and_wrong_answers_take_turns_in_a_sealed_kernel(lab, begins, tmp_path):
+    right = answers_to_each_exercise(lab, "right", -1)
+    wrong = answers_to_each_exercise(lab, "wrong", 0)
+    begin = 0 if begins == "wrong" else 1
+    lost = set(sorted(wrong)[begin::2])
+    answers = right | {exercise: wrong[exercise] for exercise in lost}
+    assert len(answers) > 2
     path = tmp_path / "student.ipynb"
     notebook = notebook_with(lab, answers)
     for cell in notebook.cells:
@@ -46,7 +52,6 @@ def test_answers_in_a_sealed_kernel(lab, kind, tmp_path):
     judged_by = load_lab(lab, hidden=True)
     grade = grade_submission(Submission("student", path), judged_by)
     assert grade.status in ("ok", "error"), f"no kernel judged it: {grade.status}, {grade.note}"
-    lost = set(answers) if kind == "wrong" else set()
     in_parts = {name: exercise.points_for(grade.findings[name]) for name, exercise in judged_by.graded.items()}
     expected = {name: in_parts[name] if name in lost else e.points for name, e in judged_by.graded.items()}
     assert all(expected[name] < judged_by.graded[name].points for name in lost & judged_by.graded.keys())
