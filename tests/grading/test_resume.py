@@ -10,7 +10,7 @@ from tests.support.tiers import THOROUGH
 
 # The mildest of each kind. What is not here is graded in test_course_grade.py: a hang, which costs its seconds each
 # time, crashes and errors of a first cell, and much output.
-KINDS = ["right", "fork_bomb", "partly", "missing", "leaves_a_process", "broken_json", "function_crashes", "partly"]
+KINDS = ["right", "fork_bomb", "partly", "leaves_a_process", "broken_json", "partly"]
 
 
 @THOROUGH  # a cheaper one: what has a result is not graded again (test_classroom.py)

@@ -5,7 +5,7 @@
 Grades a generated class once undisturbed, and once with the grader killed (SIGKILL, only its main process) at three
 moments that the seed decides. Each time the same command goes on. The two grades.csv have to be the same (of a fork
 bomb, the points: whether its kernel died or was too slow depends on what else runs), no process may be left, and what
-was graded once is not graded again. tests/grading/test_resume.py does it with a class of 8.
+was graded once is not graded again. tests/grading/test_resume.py does it with a class of 6.
 """
 
 from __future__ import annotations
