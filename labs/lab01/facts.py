@@ -579,7 +579,8 @@ ex5 = lab.exercise(
         "layers[:cut] is an nn.Sequential of the layers before the cut. layers[cut:] is an nn.Sequential of the rest.",
         "Move each part to its device. In forward, move the batch and one activation, as in SimpleMPModel.",
         "On which device does part0 need its input, and on which does part1?",
-        "If the output or the gradients differ, does each given layer run once, in order? Does any other layer run?",
+        "If the output or the gradients differ, check that each given layer runs once, in order, and that no other "
+        "runs.",
         "For undivided_state, print the keys of layers.state_dict() next to those of your two parts. A slice of an "
         "nn.Sequential keeps the names of its layers.",
     ],
@@ -729,8 +730,8 @@ def why_names(found, whole, cut) -> str:
     twice = [name for name in first if name in from_0]
     if twice and sorted(found) == sorted({*first, *from_0}):
         return (
-            f" Both parts have {', '.join(twice)}, because part1 numbers its layers from 0 again. One tensor per name "
-            "is lost."
+            f" Both parts have {', '.join(twice)}, because part1 numbers its layers from 0 again. For each of these "
+            "names, one tensor is lost."
         )
     if sorted(found) == sorted([*(f"part0.{name}" for name in first), *(f"part1.{name}" for name in second)]):
         return " Use the state of each part. The names in the split model's state begin with part0 or part1."

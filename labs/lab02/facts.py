@@ -447,7 +447,8 @@ ex3 = lab.exercise(
         "Begin with output.grad_fn. Its next_functions are pairs. The first item of a pair is the next node or None.",
         "Two paths may lead to the same node. What do you have to store to count the node only once?",
         "If bridges raises an error, consider an output computed under torch.no_grad(). What is its grad_fn?",
-        "What is the largest number of bridges on a path from a node? It follows from the results for its next nodes.",
+        "What is the largest number of bridges on a path from a node? It follows from the results for that node's next "
+        "nodes.",
         "A recursive function that stores each node's result in a dict visits each node once. At the end, the dict has "
         "all nodes of the graph.",
     ],
@@ -602,7 +603,7 @@ def _(student):
     compare_bridges(student, ["cpu", device0, device1], "two inputs", sum(each), max(each), words)
 
 
-@ex3.fact("the second number is that of the path with the most bridges, regardless of the order of the paths")
+@ex3.fact("the second number belongs to the path with the most bridges, regardless of the order of the paths")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:

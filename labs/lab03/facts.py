@@ -226,7 +226,7 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
         found = f"The losses are {listed(losses)}, but on one device they are {listed(before)}. "
         need(
             not same(losses, after),
-            found + "Your losses are those after the update. Return the loss from before the update.",
+            found + "Your losses were computed after the update. Return the loss from before the update.",
         )
         need(
             same(losses[:1], before[:1]),
@@ -253,13 +253,13 @@ def compare_steps(student, places, x_on, y_on, kind="MSELoss", seed=1, max_norm=
 def why_norms(norms, lengths, added, max_norm) -> str:
     """The mistake that gives `norms` where `lengths` are right: `added` are sums of the norms of all gradients."""
     if same(norms, added):
-        return "Yours are sums of the gradients' norms. Add up the squares, then take the square root."
+        return "Your norms are sums of the gradients' norms. Add up the squares, then take the square root."
     if same(norms, [min(length, max_norm) for length in lengths]):
-        return "Yours are the norms after clipping."
+        return "You return the norms after clipping. Return those before it."
     if same(norms[1:], lengths[:-1]):
-        return "Yours are the norms of the previous step. Compute the norm after backward()."
+        return "You return the norms of the previous step. Compute the norm after backward()."
     if all(mine < length for mine, length in zip(norms, lengths, strict=True)):
-        return "Yours are too small. Include the gradients on all devices."
+        return "Your norms are too small. Include the gradients on all devices."
     return "Compute the norm of all parameters' gradients after backward() and before clipping."
 
 
@@ -284,7 +284,7 @@ def _(student):
     compare_steps(student, [device1, device0, device0], "cpu", "cpu", seed=4)
 
 
-@ex1.fact("it works with a frozen stage, whose parameters have no gradients")
+@ex1.fact("train_step works with a frozen stage, whose parameters have no gradients")
 def _(student):
     device0, device1 = student.devices
     compare_steps(student, [device1, device0, device1], "cpu", device0, seed=7, max_norm=0.5, frozen=True)
@@ -413,7 +413,7 @@ def _(student):
     compare_cnn(student, POOLED_ONCE, 32, *student.devices, classes=7)
 
 
-@ex2.fact("it fits features that pool twice, and it works with the devices swapped")
+@ex2.fact("the classifier fits features that pool twice, and it works with the devices swapped")
 def _(student):
     compare_cnn(student, POOLED_TWICE, 32, *student.devices[::-1], batch=5, seed=2)
 
@@ -554,7 +554,7 @@ def _(student):
     compare_optimizers(student, ["cpu", device1, device0], lr=0.003, seed=4)
 
 
-@ex3.fact("it works if the layers on one device are not next to each other")
+@ex3.fact("make_optimizers works if the layers on one device are not next to each other")
 def _(student):
     device0, device1 = student.devices
     compare_optimizers(student, [device0, device1, device1, device0], lr=0.002, seed=2)
@@ -566,7 +566,7 @@ def _(student):
     compare_optimizers(student, [device0, device1, device0], frozen=True, seed=6)
 
 
-@ex3.fact("it works for a module with parameters on two devices")
+@ex3.fact("make_optimizers works for a module with parameters on two devices")
 def _(student):
     compare_optimizers(student, student.devices, torn=True, seed=7)
 

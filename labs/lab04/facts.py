@@ -299,7 +299,7 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
         )
 
 
-@ex1.fact("it runs one training step as a warm-up, then for each repeat one timed in parts and one timed as a whole")
+@ex1.fact("time_step runs one step as a warm-up, then for each repeat one timed in parts and one timed as a whole")
 def _(student):
     compare_steps(student, student.devices, width=50)
 
@@ -309,7 +309,7 @@ def _(student):
     compare_step_times(student, student.devices)
 
 
-@ex1.fact("before each reading of the clock, it waits for both devices, including work from before the call")
+@ex1.fact("before each reading of the clock, time_step waits for both devices, including work from before the call")
 def _(student):
     compare_step_times(student, student.devices, width=6_000, optimizer="SGD", rows=512, repeats=1)
     with case("With both devices busy with other work before the call"):
@@ -322,7 +322,7 @@ def _(student):
         compare_step_times(student, student.devices, width=50, disturbed=range(50))
 
 
-@ex1.fact("it returns medians, so that one slow or one fast step does not change the times")
+@ex1.fact("time_step returns medians, so that one slow or one fast step does not change the times")
 def _(student):
     # The second timed step is one in parts, or a whole one, in whatever order they are taken.
     with case("With repeats=3 and a much longer forward pass in the second timed step"):
@@ -331,7 +331,7 @@ def _(student):
         compare_step_times(student, student.devices, width=50, repeats=3, disturbed_but=2)
 
 
-@ex1.fact("it waits for the devices in gpus and for no others")
+@ex1.fact("time_step waits for the devices in gpus and for no others")
 def _(student):
     other, given = student.devices
     with case(f"With a model and gpus that use only {given}, while {other} is busy with other work"):
@@ -497,20 +497,20 @@ def well_read(log) -> bool:
     return all("idle" in part for part in parts[2:])
 
 
-@ex2.fact("it returns the faster of the two, and all devices have finished before and after each timed run")
+@ex2.fact("faster names the faster of the two, and all devices have finished before and after each timed run")
 def _(student):
     a, b = [90.0, 10.0, 11.0, 10.5, 10.0, 12.0, 10.5], [20.0, 14.0, 15.5, 15.0, 14.0, 14.5, 15.0]
     compare_turns(student, a, b)
     compare_turns(student, b, a)
 
 
-@ex2.fact('with five or fewer pairs, it returns "cannot tell", however large the difference is')
+@ex2.fact('with five or fewer pairs, faster returns "cannot tell", however large the difference is')
 def _(student):
     compare_differences(student, [50.0, 51.0])
     compare_differences(student, [50.0, 51.0, 52.0, 50.0, 51.0])
 
 
-@ex2.fact('where noise can explain the difference, it returns "cannot tell"')
+@ex2.fact('where noise can explain the difference, faster returns "cannot tell"')
 def _(student):
     compare_differences(student, [5.0, 6.0, -1.0, 5.0, 7.0, 6.0, 5.0, 6.0])
     compare_differences(student, [4.0, -2.0, 6.0, 5.0, -3.0, 4.0, 5.0, 6.0, -1.0, 5.0, 4.0, 3.0], sign=-1)
@@ -521,7 +521,7 @@ def _(student):
     compare_differences(student, [12.0, 13.0, 12.0, -90.0, 12.0, 11.0, 12.0, 13.0, 11.0, 12.0])
 
 
-@ex2.fact("with many pairs, it finds a difference that is smaller than the noise of one pair")
+@ex2.fact("with many pairs, faster finds a difference that is smaller than the noise of one pair")
 def _(student):
     differences = [3.0, 9.0, -5.0, 2.0, 12.0, 4.0, -8.0, 6.0, 1.0, 15.0, 3.0, -6.0, 8.0, 2.0, 5.0, -3.0, 7.0, 4.0]
     compare_differences(student, [*differences, 11.0, -9.0])
@@ -722,7 +722,7 @@ def all_near(told, right) -> bool:
     return all(-1e-6 <= mine - part <= LAUNCHES for mine, part in zip(told, right, strict=True))
 
 
-@ex3.fact("it runs the model once and times each part in seconds, with events on the part's own device")
+@ex3.fact("by_events runs the model once and times each part in seconds, with events on the part's own device")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -866,7 +866,7 @@ def _(student):
         compare_moved(seen, arrays, student.devices[1])
 
 
-@ex4.fact("it makes only one copy between devices")
+@ex4.fact("move_together makes only one copy between devices")
 def _(student):
     compare_copies(look_at_move(student, SHAPES, *student.devices)[1])
 

@@ -233,7 +233,7 @@ def _(student):
     compare_watch(student, "split", 512, 512, student.devices)
 
 
-@ex1.fact("the recording includes optimizer.step(), which takes much of a step with Adam and few samples")
+@ex1.fact("the recording includes optimizer.step(), which takes much of the time with Adam and few samples")
 def _(student):
     compare_watch(student, "split", 2048, 16, student.devices, adam=True)
 
@@ -507,7 +507,7 @@ def likely_count(kind, optimizer, found, size, total) -> str:
         "frozen": "Count a frozen parameter itself, but no gradient and no optimizer tensors for it.",
         "shared": "Count a shared weight only once, as model.parameters() does.",
         "buffers": "Leave out the buffers. Only parameters count.",
-    }.get(kind, "Use the bytes per element of each parameter's dtype, also for its gradient and optimizer tensors.")
+    }.get(kind, "Use the bytes per element of each parameter's dtype for its gradient and optimizer tensors, too.")
 
 
 @ex3.fact("with plain SGD, each parameter and its gradient count on the parameter's device")
@@ -531,7 +531,7 @@ def _(student):
     compare_training_memory(student, "shared", student.devices, "sgd")
 
 
-@ex3.fact("each element takes as many bytes as its dtype requires, and buffers do not count")
+@ex3.fact("each element counts with the bytes of its dtype, and buffers do not count")
 def _(student):
     compare_training_memory(student, "float64 and bfloat16", student.devices, "sgd")
     compare_training_memory(student, "buffers", student.devices, "adam")
@@ -921,14 +921,14 @@ def _(student):
     compare_fit(student, SIX, 2 * ONE + ONE // 2, 4, *student.devices)
 
 
-@ex5.fact("with more memory, device0 gets more layers, also when the devices are swapped")
+@ex5.fact("with more memory, device0 gets more layers, even when the devices are swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
             compare_fit(student, SIX, 4 * ONE + ONE // 2, 8, device0, device1)
 
 
-@ex5.fact("a peak of exactly memory0 bytes fits, also for float64 parameters")
+@ex5.fact("a peak of exactly memory0 bytes fits, even for float64 parameters")
 def _(student):
     compare_fit(student, SIX, 2 * ONE, 4, *student.devices)
     compare_fit(student, SIX, 2 * ONE - 4, 2, *student.devices)

@@ -466,7 +466,7 @@ def _(student):
     compare_placed(student, "resnet", *student.devices, shape=(2, 3, 32, 32), training=False)
 
 
-@ex2.fact("each module in the plan receives its input on its own device, also when the devices are swapped")
+@ex2.fact("each module in the plan receives its input on its own device, even when the devices are swapped")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
@@ -615,7 +615,7 @@ def _(student):
     compare_seconds(student, SMALL, "layer1", (4, 3, 32, 64), frozen=("conv1", "bn1"), **link)
 
 
-@ex3.fact("copy_seconds counts the bytes of the given dtype, also for float64")
+@ex3.fact("copy_seconds counts the bytes of the given dtype, even for float64")
 def _(student):
     compare_seconds(student, SMALL, "layer2", (2, 3, 32, 32), dtype="float64", bandwidth=1e9, latency=1e-6)
 

@@ -58,7 +58,7 @@ ex1 = lab.exercise(
         "What does a rank hold as shards, whatever the switches? Which switch makes gradients whole, and which "
         "switches leave weights whole from one layer to the next?",
         "There are only eight combinations. Compute received and held for each before you choose.",
-        "Of the combinations with held <= cap, return the one that receives the fewest bytes.",
+        "Of the combinations with held <= cap, return the one with the fewest bytes received.",
     ],
 )
 
@@ -210,7 +210,7 @@ LAYER = 4 * HIDDEN**2  # its bytes
 TEN = (10 * HIDDEN**2, 10, 4, 4)  # parameters, layers, ranks, micro-batches
 
 
-@ex1.fact("with memory for everything, the switches receive the fewest bytes")
+@ex1.fact("with memory for everything, the switches minimize the bytes received")
 def _(student):
     compare_switches(student, TEN, 100 * LAYER)
 
@@ -220,7 +220,7 @@ def _(student):
     compare_switches(student, TEN, 20 * LAYER)
 
 
-@ex1.fact("with a cap between these, no other combination that fits receives fewer bytes")
+@ex1.fact("with a cap in between, no other combination that fits receives fewer bytes")
 def _(student):
     compare_switches(student, TEN, 25 * LAYER)
     compare_switches(student, (4 * HIDDEN**2, 4, 4, 5), 12 * LAYER)
@@ -1303,12 +1303,12 @@ ex5 = lab.exercise(
     star=True,
     title="Mend a recipe that leaks",
     hints=[
-        "leaky has five mistakes: how it builds, when it creates the optimizer, what it clips by, what it keeps after "
-        "a step, and what it adds up.",
-        "Lesson 12 builds on the meta device, shards, and calls to_empty. set_model_state_dict with "
+        "leaky has five mistakes. Look at how it builds the model, when it creates the optimizer, which norm it clips, "
+        "what it keeps after a step, and which losses it adds up.",
+        "Lesson 12 builds the model on the meta device, shards it, and calls to_empty. set_model_state_dict with "
         "full_state_dict=True then fills the shards.",
-        "fully_shard replaces parameters by DTensors. An optimizer that was created before has the old ones.",
-        "nn.utils.clip_grad_norm_ takes DTensors, and gathers a norm, not the gradients.",
+        "fully_shard replaces parameters with DTensors. An optimizer created earlier has the old parameters.",
+        "nn.utils.clip_grad_norm_ accepts DTensors, and communicates a norm, not the gradients.",
         "A loss keeps its graph, and the graph keeps the activations. A held-out loss needs no graph: use "
         "torch.no_grad(), and add up .item().",
     ],
@@ -1460,7 +1460,7 @@ def _(student):
     compare_losses(student, RECIPE)
 
 
-@ex5.fact("on two ranks that move data, each has that mean loss, also where gradients are shorter than CLIP")
+@ex5.fact("on two ranks that exchange data, each has that mean loss, even where gradients have norms below CLIP")
 def _(student):
     compare_losses_together(student, 2, TOGETHER)
 

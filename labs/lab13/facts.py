@@ -211,7 +211,7 @@ def _(student):
     compare_where(student, {"data": 2, "pipeline": 2, "tensor": 4}, 8, (0, 5, 13))
 
 
-@ex2.fact("the same sizes in another order give other groups")
+@ex2.fact("the same sizes in a different order give different groups")
 def _(student):
     compare_where(student, {"tensor": 4, "data": 2, "pipeline": 2}, 8, (0, 6, 13))
 
@@ -230,7 +230,7 @@ ex3 = lab.exercise(
     title="What a failure costs",
     hints=[
         "Without failures, how many saves are there, and when is the job done? Try work=100 and every=40 on paper.",
-        "Call a part of the work together with its save a stretch. Only a complete stretch counts.",
+        "Let a stretch be a part of the work and its save. Only a complete stretch counts.",
         "Go from failure to failure. Which stretches end before each failure? When does the next stretch begin? What "
         "if another failure comes before that?",
     ],
@@ -565,7 +565,7 @@ ex5 = lab.exercise(
         "many samples does each one have?",
         "A step repeats a stage's forward and backward pass, with the all-reduces in its layers, and ends with one "
         "all-reduce of the gradients. How many repetitions are there, including the bubble?",
-        "The order of the dimensions decides which groups leave their node. Your where() finds them. Try all six "
+        "The order of the dimensions determines which groups leave their node. Your where() finds them. Try all six "
         "orders.",
     ],
 )
@@ -873,7 +873,7 @@ def _(student):
     compare_plan(student, Case("7B on H100", 4, 8, 80e9, "nvlink4", "400G", 64))
 
 
-@ex5.fact("plan finds a good layout for large models, for which few layouts fit, also on nodes of four GPUs")
+@ex5.fact("plan finds a good layout for large models, for which few layouts fit, even on nodes of four GPUs")
 def _(student):
     compare_plan(student, LARGE)
     compare_plan(student, Case("30B on A100", 8, 4, 80e9, "nvlink3", "100G", 32))

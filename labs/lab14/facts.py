@@ -256,7 +256,7 @@ def _(student):
     compare_decoders(student, split(student), [(2, 7, 0)])
 
 
-@ex1.fact("after each new token, too: positions continue, and each token attends to all earlier ones")
+@ex1.fact("the same holds after each new token: positions continue, and each token attends to all earlier ones")
 def _(student):
     compare_decoders(student, split(student), [(2, 7, 5)])
 
@@ -364,7 +364,7 @@ def need_one_token(student, places, shape):
         )
 
 
-@ex1.fact("each step computes the new token alone, and the prompt is one pass (checked on simulated devices)")
+@ex1.fact("each step computes the new token alone, and the prompt takes one pass (checked on simulated devices)")
 def _(student):
     need_one_token(student, split(student), LONG)
 
@@ -521,7 +521,7 @@ def _(student):
     compare_bytes(student, TINY, 3, 50)
 
 
-@ex2.fact("with fewer KV heads than attention heads and numbers of 2 bytes, too")
+@ex2.fact("the same holds with fewer KV heads than attention heads and numbers of 2 bytes")
 def _(student):
     compare_bytes(student, GROUPED, 5, 31)
 
@@ -629,7 +629,7 @@ def _(student):
     compare_place(student, GROUPED, [300_000] * 3, 4, 25, 15, fits=[3, 4, 3])
 
 
-@ex2.fact("the memory of GPUs can differ, and one without room for a block gets none")
+@ex2.fact("GPUs may differ in memory, and a GPU without room for a block gets none")
 def _(student):
     compare_place(student, TINY, [250_000, 900_000, 300_000], 2, 10, 20, fits=[1, 10, 1])
     compare_place(student, TINY, [170_000, 950_000, 300_000], 2, 20, 10, fits=[0, 11, 1])
@@ -652,8 +652,8 @@ ex3 = lab.exercise(
         "tokens. When can device0 start the second token?",
         "A copy between GPUs is queued on both: it waits for everything that was launched there before, and later "
         "launches wait for it. When do you launch the copy of a new token to device0?",
-        "A line that reads a value (.item(), .tolist(), .cpu(), print) makes Python wait for the device. Who needs the "
-        "value of a token, before the end?",
+        "A line that reads a value (.item(), .tolist(), .cpu(), print) makes Python wait for the device. Which line "
+        "needs the value of a token before the end?",
         "While device1 computes stage 1 of one group, device0 can compute stage 0 of the next one. So launch a group's "
         "copy to device1 first, then stage 0 of the next group, then the group's stage 1.",
     ],
@@ -758,7 +758,7 @@ def _(student):
     compare_interleaved(student, student.devices, [(3, 6), (3, 6)], 6)
 
 
-@ex3.fact("three groups of different sizes, too")
+@ex3.fact("the same holds for three groups of different sizes")
 def _(student):
     compare_interleaved(student, student.devices, [(2, 5), (4, 3), (1, 7)], 4, seed=2)
 

@@ -35,11 +35,10 @@ ex1 = lab.exercise(
     points=2,
     title="MFU and HFU",
     hints=[
-        "Count one layer first: the query and output matrices, the key and value matrices, and those of the MLP. What "
-        "shape does each have?",
-        "How many tokens does a step of all GPUs have? The operations of one token times this number are those of "
-        "the step.",
-        "What is the most that all GPUs together can perform in these seconds, in the dtype of the products?",
+        "Count one layer first: the query and output matrices, the key and value matrices, and the MLP's matrices. "
+        "What shape does each have?",
+        "How many tokens do all GPUs process in a step? Multiply the operations of one token by this number.",
+        "How many operations can all GPUs together perform in these seconds, in the dtype of the products?",
         "A forward pass performs a third of the operations of a step. Which part of it is performed again if some "
         "layers are recomputed?",
     ],
@@ -238,7 +237,7 @@ ex2 = lab.exercise(
         "saved_tensors_hooks calls the pack hook with each tensor that an operator saves. Print their shapes for a "
         "stack of two layers. Which of them are activations?",
         "Two views are two tensors. What do they share?",
-        "A linear layer saves a transposed view of its weight. How do you notice whose memory that is?",
+        "A linear layer saves a transposed view of its weight. How can you tell whose memory this is?",
         "How many bytes stay allocated for a tensor that is a part of a larger one?",
     ],
     likely={
@@ -416,17 +415,17 @@ def _(student):
     compare_kept(student, "stack", [["Linear", 8, 24], ["ReLU"], ["LayerNorm", 24], ["Linear", 24, 4]], (7, 8))
 
 
-@ex2.fact("a part of a tensor keeps all of it")
+@ex2.fact("a part of a tensor keeps the whole tensor")
 def _(student):
     compare_kept(student, "head", [32, 5], (3, 20, 32))
 
 
-@ex2.fact("a block keeps each piece of memory once, however many operators save it")
+@ex2.fact("each piece of memory counts once, however many operators save it")
 def _(student):
     compare_kept(student, "block", [32, 4, 2, 64], (2, 12, 32))
 
 
-@ex2.fact("bytes are also right in bfloat16, with scores that are tensors, with recomputation and on a device")
+@ex2.fact("the bytes are right in bfloat16, with stored attention scores, with recomputation and on a device")
 def _(student):
     compare_kept(student, "block", [32, 4, 2, 64], (2, 12, 32), "bfloat16")
     compare_kept(student, "unfused block", [32, 4, 2, 64], (2, 12, 32))
@@ -467,7 +466,7 @@ ex3 = lab.exercise(
         "The seconds of all operators are given. Which sum do you want to be small: that of the saved operators, or of "
         "the others?",
         "With at most 12 operators, how many sets of them are there? itertools.combinations lists those of one size.",
-        "A policy gets an operator, and `saved` has names. What do you compare with what?",
+        "A policy gets an operator, and `saved` has names. How can you compare the two?",
         "checkpoint calls context_fn() once for each block, without arguments, and needs new contexts each time.",
     ],
     likely={
@@ -599,7 +598,7 @@ def _(student):
         compare_choice(student, table, cap)
 
 
-@ex3.fact("choose finds the best set where no order of the operators leads to it")
+@ex3.fact("choose finds the best set even if no order of the operators leads to it")
 def _(student):
     compare_choice(student, table_of(EVEN), 101)
     compare_choice(student, table_of(MANY), 100)
@@ -750,7 +749,7 @@ ex4 = lab.exercise(
     title="A step in float16",
     hints=[
         "Which of these belong inside torch.autocast: the forward pass, the loss, the backward pass, the update?",
-        "The scaler multiplies the loss. So by what are all gradients multiplied when backward() returns?",
+        "The scaler multiplies the loss. So which factor do all gradients have when backward() returns?",
         "clip_grad_norm_ compares a norm with `clip`. Which gradients does `clip` refer to?",
         "Print scaler.get_scale() after each step, with a first scale of 2.0**40. What should happen to it?",
     ],
@@ -982,14 +981,14 @@ def need_precision(run):
     need(run["backward"] == ["off"], "the backward pass runs with autocast on. Each operator has its dtype already.")
 
 
-@ex4.fact("losses and weights are those of float32, with clipped gradients")
+@ex4.fact("losses and weights match those of float32, with clipped gradients")
 def _(student):
     compare_mixed(student, student.devices[0])
     compare_mixed(student, student.devices[0], clip=1e9, seed=2, scale=256.0)
     compare_mixed(student, student.devices[0], steps=1, scale=1.0, clip=1e9, shrink=LARGE)
 
 
-@ex4.fact("gradients that are too small for float16 are not lost, and gradients from before do not count")
+@ex4.fact("gradients that are too small for float16 are not lost, and gradients from earlier steps do not count")
 def _(student):
     compare_mixed(student, student.devices[0], clip=1e9, seed=3, steps=1, rows=512, scale=2.0**14, shrink=2e-4)
     compare_mixed(student, student.devices[0], clip=1.0, seed=4, scale=2.0, junk=True)
@@ -1042,7 +1041,7 @@ def need_flood_survived(student, place, *, seed=6, scale=2.0**12, steps=6, flood
         )
 
 
-@ex4.fact("a step that overflows is skipped, halves the scale, and training goes on")
+@ex4.fact("a step that overflows is skipped and halves the scale, and training continues")
 def _(student):
     need_survival(student, student.devices[0])
     need_flood_survived(student, student.devices[0])

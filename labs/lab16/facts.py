@@ -86,13 +86,12 @@ ex1 = lab.exercise(
     title="Ring attention",
     hints=[
         "Which rank do you send to, and which do you receive from? After how many steps has each rank seen all blocks?",
-        "Write one function that sends a tensor `step` ranks further and returns what arrives. Forward, `step` is 1. "
-        "What is it for the gradient?",
+        "Write one function that sends a tensor `step` ranks further around the ring and returns the tensor that "
+        "arrives. Forward, `step` is 1. What is it for the gradient?",
         "Two blocks of outputs o1, o2 with log-sum-exps s1, s2: the log-sum-exp of both is torch.logaddexp(s1, s2). "
-        "What share of all exponentials has the first block?",
-        "dist.batch_isend_irecv takes a list of dist.P2POp(dist.isend, tensor, rank) and "
-        "dist.P2POp(dist.irecv, tensor, "
-        "rank). It returns works to wait for.",
+        "What share of all exponentials does the first block have?",
+        "dist.batch_isend_irecv takes a list of dist.P2POp(dist.isend, tensor, rank) and dist.P2POp(dist.irecv, "
+        "tensor, rank). It returns objects with a wait() method. Call it on each.",
     ],
     likely=LIKELY,
 )
@@ -306,7 +305,7 @@ def compare_ring_gradients(run, given, right, pull, ranks):
                 need(False, f"the gradient of {name} on rank {rank} is not that of one device. {why}")
 
 
-@ex1.fact("each rank's output is that of one device, with 2 and 4 ranks, also if scores are large")
+@ex1.fact("each rank's output is that of one device, with 2 and 4 ranks, even if scores are large")
 def _(student):
     compare_ring(student, 2, (2, 2, 3, 4), backward=False)
     compare_ring(student, 4, (1, 2, 3, 4), backward=False)
@@ -407,7 +406,7 @@ def need_ring_memory(student, ranks=8, width=64, seed=5):
             )
 
 
-@ex1.fact("under torch.no_grad(), no rank holds the keys and values of all")
+@ex1.fact("under torch.no_grad(), no rank holds the keys and values of all ranks")
 def _(student):
     need_ring_memory(student)
 
@@ -419,8 +418,8 @@ ex2 = lab.exercise(
     points=2,
     title="Zig-zag",
     hints=[
-        "Write down the positions of each rank for 2 ranks and 8 tokens, and for each pair of ranks the square of who "
-        "may see whom.",
+        "Write down the positions of each rank for 2 ranks and 8 tokens. For each pair of ranks, draw which queries "
+        "may attend to which keys.",
         "A token's label and its rotary angles belong to its position in the whole sequence. Choose positions "
         "first, and "
         "index everything by them.",
@@ -640,7 +639,7 @@ def compare_square(rank, owner, rows, columns, mask, ranks, length):
         )
 
 
-@ex2.fact("visible() has the causal pairs, and all ranks compute equally many")
+@ex2.fact("visible() selects the causal pairs, and all ranks compute the same number of them")
 def _(student):
     compare_visible(student, 2, 8)
     compare_visible(student, 4, 16)
@@ -1056,9 +1055,8 @@ ex4 = lab.exercise(
         "Reduce-scatter: a part of the sum has the same gradient on each of the ranks that added to it. Which "
         "collective "
         "takes the parts of the gradient to all ranks?",
-        "weight: forward it is just used. In the backward pass, each rank's gradient is that of its own "
-        "tokens. Write an "
-        "autograd.Function whose forward pass does nothing.",
+        "The forward pass just uses weight. In the backward pass, each rank's gradient is that of its own tokens. "
+        "Write an autograd.Function whose forward pass does nothing.",
     ],
     likely={
         **LIKELY,
@@ -1339,7 +1337,7 @@ def _(student):
     compare_block(student, 4, (2, 2, 6), inner="attention", backward=False)
 
 
-@ex4.fact("all gradients are those of one device, also that of the norm's weight")
+@ex4.fact("all gradients are those of one device, including that of the norm's weight")
 def _(student):
     compare_block(student, 2, (2, 3, 6))
     compare_block(student, 4, (2, 2, 6), inner="attention")
@@ -1398,6 +1396,6 @@ def need_block_memory(student, ranks=8, shape=(2, 4, 32), features=4, seed=7):
             )
 
 
-@ex4.fact("for the backward pass, a rank keeps one tensor with the hidden states of all tokens at most")
+@ex4.fact("for the backward pass, a rank keeps at most one tensor with the hidden states of all tokens")
 def _(student):
     need_block_memory(student)

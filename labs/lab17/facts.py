@@ -50,14 +50,14 @@ ex1 = lab.exercise(
     points=4,
     title="Dispatch and combine",
     hints=[
-        "Sort the pairs of a token and one of its experts by expert. Then those for rank 0 come first, those for rank "
-        "1 next. How many are there for each expert?",
+        "Sort the pairs of a token and one of its experts by expert. Then the pairs for rank 0 come first, and those "
+        "for rank 1 come next. How many are there for each expert?",
         "A rank cannot allocate what it receives before it knows how many rows come from each rank. Exchange the "
-        "counts first. They are equally many from each rank.",
+        "counts first. Each rank sends the same number of counts.",
         "The backward pass of an all-to-all is an all-to-all with the two lists of split sizes exchanged. An "
-        "autograd.Function can say so.",
-        "An expert without tokens: which rank's backward pass then has no path to the all-to-all that the others wait "
-        "in? A layer can be called with 0 rows.",
+        "autograd.Function can do this.",
+        "If an expert has no tokens, which rank's backward pass has no path to the all-to-all that the others wait in? "
+        "A layer can be called with 0 rows.",
     ],
     likely={
         "no rank can go on": "A rank does not take part in a collective, forward or backward. All ranks make the same "
@@ -409,17 +409,17 @@ def need_bytes(sent: list, layer: Layer, row: int):
         )
 
 
-@ex1.fact("on two ranks with an expert each, outputs and gradients are those of one device, and the bytes are right")
+@ex1.fact("on two ranks with one expert each, outputs and gradients are those of one device, and the bytes are right")
 def _(student):
     compare_experts(student, [5, 3], 2, 1)
 
 
-@ex1.fact("on four ranks with two experts each and two experts for a token, too")
+@ex1.fact("the same holds on four ranks with two experts each and two experts for a token")
 def _(student):
     compare_experts(student, [4, 2, 6, 3], 8, 2)
 
 
-@ex1.fact("a rank may have no tokens, and an expert may get none, or all")
+@ex1.fact("a rank may have no tokens, and an expert may get no tokens or all of them")
 def _(student):
     compare_experts(student, [4, 0, 3], 3, 1, bias=[0, 0, -50], words=", where no token chooses expert 2")
     compare_experts(student, [5, 4], 4, 2, bias=[0, -50, 0, 0], words=", where no token chooses expert 1")
@@ -539,7 +539,7 @@ def _(student):
     compare_crossover(student, 64, 2e-6, 3600)
 
 
-@ex2.fact("it is right for numbers of ranks that are no power of two, and 0 where the tree is never faster")
+@ex2.fact("the size is right for numbers of ranks that are not powers of two, and 0 where the tree is never faster")
 def _(student):
     compare_crossover(student, 6, 5e-6, 200)
     compare_crossover(student, 4, 5e-6, 200)
@@ -555,7 +555,7 @@ ex3 = lab.exercise(
     title="Where each expert lives",
     hints=[
         "Begin with any placement that has the same number of experts on each rank. Which change keeps these numbers?",
-        "Swap two experts if step_seconds becomes less. Repeat until no swap helps.",
+        "Swap two experts if that reduces step_seconds. Repeat until no swap helps.",
         "Swaps can end in a placement that no single swap improves. Start several times, and keep the best.",
     ],
     likely={
@@ -764,22 +764,22 @@ def why_slow(tokens, given, found, known) -> str:
     return "Both parts count, each with its seconds, and in each the busiest decides."
 
 
-@ex3.fact("each rank has the same number of experts, and the step takes at most 5% more than the best there is")
+@ex3.fact("each rank has the same number of experts, and the step takes at most 5% longer than with the best placement")
 def _(student):
     compare_placement(student, SMALL)
 
 
-@ex3.fact("with twelve experts and a slow network, at most 5% more than the best placement we know")
+@ex3.fact("with twelve experts and a slow network, the step is at most 5% longer than with the best known placement")
 def _(student):
     compare_placement(student, BUSY_NETWORK)
 
 
-@ex3.fact("with twelve experts and slow experts, too")
+@ex3.fact("the same holds with twelve slow experts")
 def _(student):
     compare_placement(student, BUSY_EXPERTS)
 
 
-@ex3.fact("with three experts on each rank, too")
+@ex3.fact("the same holds with three experts on each rank")
 def _(student):
     compare_placement(student, THREE_EACH)
 
@@ -956,7 +956,7 @@ def need_links(sent, nodes, per_node, size, item):
     )
 
 
-@ex4.fact("on two nodes of two ranks, x is the sum of all ranks, and each rank sends its shard alone to other nodes")
+@ex4.fact("on two nodes of two ranks, x is the sum over all ranks, and each rank sends only its shard to other nodes")
 def _(student):
     compare_levels(student, 2, 2, (8,))
 

@@ -75,12 +75,12 @@ ex1 = lab.exercise(
     title="Which rank is slow, and why",
     hints=[
         "An all-reduce begins on each rank when this rank arrives, and ends on all at the same time. Which rank has "
-        "the shortest ones? The bytes begin to pass when the last rank has arrived.",
-        "Compare like with like: the n-th kernel with this name on one rank with the same on the other ranks, and the "
-        "n-th all-reduce of a group with the n-th of a group that sends as many numbers. The median is the usual time.",
-        "For each cause there is a number of microseconds: of a rank, how much longer its kernels take than usual; of "
-        "a rank, how much longer its GPU is idle than usual; of a group, how much longer its all-reduces take than "
-        "usual, from the last arrival on. The largest is the cause.",
+        "the shortest all-reduces? The transfer begins when the last rank has arrived.",
+        "Compare the n-th kernel with a name on one rank with the same kernel on the other ranks, and the n-th "
+        "all-reduce of a group with the n-th of a group that sends the same amount. The median is the usual time.",
+        "Each cause costs a number of microseconds: by how much a rank's kernels take longer than usual, a rank's GPU "
+        "is idle longer than usual, or a group's all-reduces take longer than usual, from the last arrival on. The "
+        "largest number belongs to the cause.",
     ],
     likely={
         "unhashable type": "A list cannot be a key of a dict. Process Group Ranks is text and can be one.",
@@ -280,7 +280,7 @@ def _(student):
     compare_slow(student, 2, 4, JobFault(slow_gpu=(5, 1.6)), seed=1)
 
 
-@ex1.fact("with a host that launches late, too")
+@ex1.fact("the same holds with a host that launches late")
 def _(student):
     compare_slow(student, 2, 4, JobFault(slow_host=(2, 560.0)), seed=2)
 
@@ -302,10 +302,10 @@ ex2 = lab.exercise(
     points=3,
     title="Why it hangs",
     hints=[
-        "Make a table first: for each group and each number in it, what each rank called. Three things make a call: "
+        "Make a table first: for each group and each number in it, the call of each rank. A call has three properties: "
         "its name, its sizes and its line.",
-        "Of the numbers of a group at which the ranks' calls differ, which one matters? What follows it is only a "
-        "consequence.",
+        "Of the numbers of a group at which the ranks' calls differ, which one matters? Later differences are only "
+        "consequences.",
         "If all calls with the same number are the same, some rank does not call at all. Which ranks have no dump? "
         "Which rank has completed all that it has launched, while others wait?",
     ],
@@ -441,13 +441,13 @@ def _(student):
     compare_hang(student, 1, 4, JobHang(3, "died", 9), seed=7)
 
 
-@ex2.fact("with one group and a rank that calls another collective, or skips one")
+@ex2.fact("the same holds with a rank that calls another collective, or skips one")
 def _(student):
     compare_hang(student, 1, 4, JobHang(1, "other", 13, JobCall("tensor", "all_reduce", [8191, 4096], MLP)), seed=2)
     compare_hang(student, 1, 4, JobHang(3, "skipped", 12), seed=3)
 
 
-@ex2.fact("with groups of several kinds, too, and with dumps of the last records only")
+@ex2.fact("the same holds with groups of several kinds, and with dumps of the last records only")
 def _(student):
     compare_hang(student, 3, 3, JobHang(4, "absent", 21), seed=4, keep=14)
     compare_hang(student, 3, 3, JobHang(7, "skipped", 19), seed=5, keep=14)
@@ -456,7 +456,7 @@ def _(student):
 MLP = "/app/model.py:104"
 
 
-@ex2.fact("with a call that only one rank makes, too")
+@ex2.fact("the same holds with a call that only one rank makes")
 def _(student):
     logged = JobCall("world", "all_reduce", [1], "/app/train.py:72", "log_loss")
     compare_hang(student, 3, 4, JobHang(0, "other", 15, logged, before=True), seed=6)
@@ -755,7 +755,7 @@ def _(student):
     compare_steps(student, 2, (6, 8, 5), tokens=8)
 
 
-@ex3.fact("on three ranks, and where the norm is below max_norm, too")
+@ex3.fact("the same holds on three ranks, and where the norm is below max_norm")
 def _(student):
     compare_steps(student, 3, (5, 9, 4), tokens=12, seed=2)
     compare_steps(student, 2, (6, 8, 5), tokens=8, max_norm=50.0, rate=0.1, seed=3)
@@ -771,7 +771,7 @@ ex4 = lab.exercise(
         "How much memory does a loss hold, and until when? loss.item() is a number.",
         "If a process is killed while it writes a file, half a file is left. Write to another name first. os.replace "
         "then puts the whole file in place at once.",
-        "torch.load does not see it if some numbers of a file have become zeros. A checksum of the bytes does: "
+        "torch.load does not notice if some numbers of a file have become zeros. A checksum of the bytes does: "
         "hashlib.sha256, or zipfile.ZipFile(...).testzip(), because torch.save writes a zip file with checksums.",
         "Serialize into io.BytesIO first, if you need the bytes for a checksum. Try the newest file first.",
     ],
@@ -1178,13 +1178,13 @@ def _(student):
     compare_lives(student, [(("forward", 14), ""), (None, "")], steps=15, begins=[12], words="a kill in step 14")
 
 
-@ex4.fact("after a kill in the middle of a save or before a rename, it goes on from a whole checkpoint")
+@ex4.fact("after a kill in the middle of a save or before a rename, train continues from a whole checkpoint")
 def _(student):
     for when in ("save", "file"):
         compare_lives(student, [((when, 2), ""), (None, "")], words=f"a kill {MOMENTS[when]}")
 
 
-@ex4.fact("a newest checkpoint that is cut short, or has zeros for numbers, is not trusted")
+@ex4.fact("train does not trust a newest checkpoint that is cut short or has zeros for numbers")
 def _(student):
     for how in ("cut short", "zeros"):
         compare_lives(

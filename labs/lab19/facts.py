@@ -428,8 +428,8 @@ ex1 = lab.exercise(
     hints=[
         "Begin with the shortest way, fully_shard on each block and on the model, and get its loss right.",
         "fully_shard averages gradients over ranks. Which rank has which sequences, and how do you scale its loss?",
-        "Parameters of fully_shard are DTensors: full_tensor() is a collective, which all ranks have to call.",
-        "Print the ratio of your gradients' length to that of the undivided model. Are all wrong, by one factor?",
+        "Parameters of fully_shard are DTensors: full_tensor() is a collective, which all ranks must call.",
+        "Print the ratios of your gradients' norms to those of the undivided model. Are all wrong by one factor?",
     ],
 )
 
@@ -463,13 +463,13 @@ ex2 = lab.exercise(
     title="It fits, and it is fast",
     parts={"it fits": 2, "70% of par": 1, "90% of par": 2},
     hints=[
-        "Write down a rank's 16 bytes per weight for each way to shard. What is left for activations, and how many "
-        "bytes does a block keep for 8,192 tokens?",
+        "For each way to shard, add up 16 bytes for each weight of a rank. How much is left for activations, and how "
+        "many bytes does a block keep for 8,192 tokens?",
         "The network is far slower than the links of a node. Which of your collectives cross it, and how "
         "many bytes does each move in a step?",
-        "Recompute as few blocks as the memory allows: each costs a third of its forward and backward pass more.",
+        "Recompute as few blocks as the memory allows: each adds a third to its forward and backward pass.",
         "With several micro-batches, which communication is needed after each, and which only after the last? A single "
-        "one needs less communication, and more recomputation.",
+        "micro-batch needs less communication, and more recomputation.",
     ],
 )
 
@@ -485,7 +485,7 @@ def _(student):
         raise
 
 
-@ex2.fact("there, AdamW has its defaults, and updates all weights in float32")
+@ex2.fact("on this model, AdamW has its defaults, and updates all weights in float32")
 def _(student):
     run = ask_small(student, "make_fast", *LIKE_THE_LARGE)
     need_float32(run, weights_in(SMALL._replace(blocks=LARGE.blocks)))
@@ -525,10 +525,11 @@ ex3 = lab.exercise(
     points=4,
     title="It goes on with fewer GPUs",
     hints=[
-        "Which numbers does AdamW keep from step to step, beside the weights?",
+        "Which numbers does AdamW keep from step to step, besides the weights?",
         "Whole tensors fit any number of ranks, and so do files of torch.distributed.checkpoint.",
-        "A new AdamW has no state yet, and dcp.load fills only what the given dict has. get_state_dict creates it.",
-        "load is called on a trainer that was made for the other number of ranks. What does it replace?",
+        "A new AdamW has no state yet, and dcp.load fills only the entries of the given dict. get_state_dict creates "
+        "it.",
+        "load is called on a trainer that was made for a different number of ranks. What does it replace?",
     ],
 )
 
@@ -627,7 +628,7 @@ def compare_resumed(student, ranks, others, seed=0):
         )
 
 
-@ex3.fact("what four ranks save and two load goes on as if nothing had happened")
+@ex3.fact("training that four ranks save and two load continues as if nothing had happened")
 def _(student):
     compare_resumed(student, 4, 2)
 
@@ -639,11 +640,11 @@ ex4 = lab.exercise(
     points=3,
     title="Where the step goes",
     hints=[
-        "Sort the events' starts and ends of one kind, and add up the time in which at least one of them is open.",
+        "Sort the starts and ends of one kind of event, and add up the time in which at least one of them is open.",
         "Exposed communication is the time in which communication runs and no kernel does: the union of both, less "
         "the union of kernels.",
-        "Time counts only from begin to end. Cut events that reach over.",
-        "HFU counts all operations that the GPU does, MFU only those that the model needs.",
+        "Time counts only from begin to end. Cut off events at these two times.",
+        "HFU counts all operations that the GPU performs, MFU only those that the model needs.",
     ],
 )
 
