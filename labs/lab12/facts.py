@@ -150,7 +150,7 @@ def why_received(found, right, setting, way) -> str:
     if is_(right / 4):
         return "That is a number of elements. A float32 number takes 4 bytes."
     if is_(right / 2):
-        return "That is half. Do you count all-gathers, reduce-scatters, and 4 bytes for a float32 number?"
+        return "That is half the right number. Do you count all-gathers, reduce-scatters, and 4 bytes per number?"
     if is_(right * count / (count - 1)):
         return "That includes the rank's own shard, which it does not receive."
     if is_(right * count):
@@ -166,7 +166,7 @@ def why_received(found, right, setting, way) -> str:
     if is_(once_around * (1 + reshard + reductions)):
         return f"How often is a layer all-gathered in {steps} micro-batches?"
     if is_(2 * once_around) or is_(2 * reductions * once_around):
-        return "DDP's all-reduces receive that much, but FSDP also all-gathers weights."
+        return "With DDP's all-reduces, a rank receives that much, but FSDP also all-gathers weights."
     if is_(once_around * (2 * steps + reductions)) or is_(once_around * (steps + backward + reductions)):
         return "Some of these all-gathers find the weights whole already, and send nothing."
     return "Count the all-gathers and the reduce-scatters of one layer in a step."
@@ -1314,10 +1314,10 @@ ex5 = lab.exercise(
     ],
     likely={
         "mixed torch.Tensor and DTensor": "After fully_shard, parameters are DTensors, but `weights` are whole: "
-        "set_model_state_dict cuts them.",
-        "inference tensor": "Use torch.no_grad(), not inference_mode(): simulated tensors do not support that one.",
+        "set_model_state_dict shards them.",
+        "inference tensor": "Use torch.no_grad(), not inference_mode(), which simulated tensors do not support.",
         "value was None when it should not be": "Call fully_shard for each layer first, and for the model after them.",
-        "ranks in turns cannot reduce by": "FSDP2 averages gradients by itself. Leave its divide factor.",
+        "ranks in turns cannot reduce by": "FSDP2 averages gradients by itself. Leave its divide factor unchanged.",
     },
 )
 RECIPE = (16, 128, 4, 1)  # layers, hidden, steps, seed
@@ -1350,8 +1350,8 @@ def compare_losses(student, recipe):
         return math.isclose(loss, value, rel_tol=ALIKE)
 
     mistakes = {
-        "That is the loss of the first weights: which parameters does the optimizer have, or is the "
-        "gradient cleared before the step?": {"lr": 0.0},
+        "That is the loss with the initial weights. Which parameters does the optimizer have, or is the gradient "
+        "cleared before the step?": {"lr": 0.0},
         "That is the loss without momentum. Keep one optimizer, with its momentum, for all steps.": {"momentum": 0.0},
         "That is the loss after the last step. Return the mean of the losses after all steps.": {"last": True},
         "That is the loss without clipping. Clip the norm of the gradients before the step.": {"clip": math.inf},
@@ -1370,7 +1370,7 @@ def compare_losses(student, recipe):
             "and does each pass gather the new weights?"
         )
     why.append(
-        "Compare the first weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss that "
+        "Compare the initial weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss that "
         "of `held_out`, after the step?"
     )
     need(is_(right), f"train returned {in_digits(loss)}, but one process without shards has {right:.4f}. {why[0]}")
@@ -1401,17 +1401,17 @@ def compare_losses_together(student, ranks, recipe):
         told = f"train returned {' and '.join(map(in_digits, losses))}, but one process has {right:.4f}."
         need(
             all(math.isclose(loss, first, rel_tol=ALIKE) for loss in losses) or any(map(math.isnan, losses)),
-            f"{told} `held_out` is whole and the same on each rank, and so are the trained weights. "
-            "So its loss is too.",
+            f"{told} `held_out` is whole and the same on each rank, and so are the trained weights. So the loss must "
+            "be the same, too.",
         )
         why = "Does each rank get its own rows of `weights`, and train on all its pairs? Is the norm that of all "
         why += "shards together? Are gradients averaged once, which FSDP2 does?"
         for count, words in ((ranks, "multiplied"), (1 / ranks, "divided")):
             if math.isclose(first, count * right, rel_tol=ALIKE):
-                why = f"That is the mean loss {words} by the ranks, but each rank has the whole `held_out`."
+                why = f"That is the mean loss {words} by the number of ranks, but each rank has the whole `held_out`."
             for name, setting in (("learning rate", {"lr": LR * count}), ("CLIP", {"clip": CLIP * count})):
                 if math.isclose(first, one_process(*recipe, **setting), rel_tol=ALIKE):
-                    why = f"That is the loss with the {name} {words} by the ranks. Keep it as it is."
+                    why = f"That is the loss with the {name} {words} by the number of ranks. Keep it as it is."
         if math.isclose(first, one_process(*recipe, always=True), rel_tol=ALIKE):
             why = "A gradient whose norm is at most CLIP stays as it is: scale by at most 1, and use the mean loss."
         need(math.isclose(first, right, rel_tol=ALIKE), f"{told} {why}")

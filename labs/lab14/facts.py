@@ -44,7 +44,7 @@ ex1 = lab.exercise(
         "at non-singleton dimension 0": "Do new keys extend dimension 2, the tokens, or dimension 0, the sequences?",
         "at non-singleton dimension 3": "Do the rotary tables and the mask have a row for each position of this call?",
         "at non-singleton dimension 2": "Do the rotary tables have a row for each token of this call, and no more?",
-        "inference tensor": "Use torch.no_grad(), not inference_mode(): simulated tensors do not support that one.",
+        "inference tensor": "Use torch.no_grad(), not inference_mode(), which simulated tensors do not support.",
         "expected scalar type": "Does your cache have the dtype of the model?",
         "to have the same dtype": "Does your cache have the dtype of the model?",
         "Expected all tensors to be on the same device": "Are each block's input, cache and tables on its device?",
@@ -187,7 +187,7 @@ def why_logits(found: np.ndarray, model: GPT, text: np.ndarray, prompt: int, pla
         with torch.no_grad():
             first = model(torch.from_numpy(text))[:, 0].numpy()
         if alike(found, first):
-            return "They are those of the first token. Return those of the last one."
+            return "They are the logits of the first token. Return those of the last token."
     for words, logits in mistaken_logits(model, text, prompt):
         if alike(found, logits[:, place]):
             return f"{words}."
@@ -481,11 +481,14 @@ def why_bytes(share: float, config, sequences: int) -> str:
     dtype, layers = config["torch_dtype"], config["num_hidden_layers"]
     size = getattr(torch, dtype).itemsize
     for mistaken, words in (
-        (1 / 2, f"That is half. Do you count keys and values, and {size} bytes for a number in {dtype}?"),
+        (
+            1 / 2,
+            f"That is half the right number. Do you count keys and values, and {size} bytes for a number in {dtype}?",
+        ),
         (layers, "That is the cache of all blocks. Return the bytes of one block."),
         (
             heads / groups,
-            f"That is {heads // groups} times as much. Do you count {groups} KV heads, of hidden_size / "
+            f"That is {heads // groups} times the right number. Do you count {groups} KV heads, of hidden_size / "
             f"num_attention_heads = {config['hidden_size'] // heads} numbers each?",
         ),
         (heads / groups / 2, "Count the KV heads, and count keys and values."),
@@ -584,8 +587,8 @@ def compare_place(student, config, memory, sequences, prompt, new, *, fits, para
         )
         need(
             min(counts) >= 0,
-            f"{answer}place returned {counts}. A GPU cannot hold fewer than 0 blocks: has it room for the embedding or "
-            "the head?",
+            f"{answer}place returned {counts}. A GPU cannot hold fewer than 0 blocks: does it have room for the "
+            "embedding or the head?",
         )
         need(
             sum(counts) == layers,
@@ -658,8 +661,8 @@ ex3 = lab.exercise(
         "copy to device1 first, then stage 0 of the next group, then the group's stage 1.",
     ],
     likely={
-        "Expected all tensors to be on the same device": "stage0 needs tokens on device0, stage1 hidden states on "
-        "device1.",
+        "Expected all tensors to be on the same device": "stage0 needs tokens on device0, and stage1 needs hidden "
+        "states on device1.",
         "Sizes of tensors must match except in dimension 1": "Does each group have its own cache?",
     },
 )
@@ -720,10 +723,10 @@ def need_tokens(found, inner_sizes, seed, prompts, new):
         )
         if not (mine == wanted).all():
             others = [number for number, one in enumerate(right) if one.shape == mine.shape and (one == mine).all()]
-            why = f"They are those of group {others[0]}." if others else "Does each group have its own cache?"
+            why = f"They are the tokens of group {others[0]}." if others else "Does each group have its own cache?"
             first = int(np.flatnonzero((mine != wanted).any(0))[0])
             if (mine[:, :-1] == wanted[:, 1:]).all() and wanted.shape[1] > 1:
-                why = "They are those one step later: the first new token comes from the prompt's logits."
+                why = "They are the tokens of one step later: the first new token comes from the prompt's logits."
             elif first and not others:
                 why = "Does each step get the group's newest token and its own cache?"
             need(
@@ -832,7 +835,7 @@ def why_taking_turns(run, places, inner_sizes, groups) -> str:
     if one_after_the_other(run, groups):
         return "The groups are decoded one after the other: all tokens of a group, then all of the next."
     if "00" in order.replace("c", "") and "11" in order.replace("b", ""):
-        return "Stage 0 of all groups is launched before stage 1 of any group, so device1 has nothing to do meanwhile."
+        return "Stage 0 of all groups is launched before stage 1 of any group, so device1 is idle meanwhile."
     if order.startswith("00"):
         return "The copy of a hidden state is launched after stage 0 of the next group, so it waits for that stage."
     if "0c1" in order and "c0" not in order:
@@ -876,7 +879,8 @@ def need_busy(student, places, shapes, new, *, inner_sizes=(SLOW, SLOW), seed=3)
         )
         need(
             not run["races"],
-            "a stream read what another one had not finished writing. Make it wait: stream.wait_stream(other).",
+            "a stream read memory that another one had not finished writing. Make the reading stream wait: "
+            "stream.wait_stream(other).",
         )
 
 

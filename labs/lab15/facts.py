@@ -128,10 +128,10 @@ def mistaken_operations(config: dict, length: int, recomputed: int) -> Iterator[
     yield "Forward and backward perform more than 3 operations for each weight.", count(each=3)
     yield "A backward pass costs more than a forward pass.", count(each=4, attention=8)
     yield "Keys and values are counted with a head for each query head.", count(heads="num_attention_heads")
-    yield "An MLP with a gate has another number of matrices.", count(matrices=2)
+    yield "An MLP with a gate has a different number of matrices.", count(matrices=2)
     yield "Attention is counted for half of the square. The convention here is the full square.", halved
     yield "Attention's operations grow with the length of the sequence.", count() - 12 * layers * hidden * (length - 1)
-    yield "Attention is counted for one layer.", count() - 12 * (layers - 1) * hidden * length
+    yield "Attention is counted for one layer only.", count() - 12 * (layers - 1) * hidden * length
     yield "Attention is counted for the forward pass only.", count(attention=4)
     if recomputed:
         full = operations(config, length) * 4 / 3
@@ -142,7 +142,7 @@ def mistaken_operations(config: dict, length: int, recomputed: int) -> Iterator[
         yield "Recomputation is counted as a forward and a backward pass.", count(again=4, attention_again=8)
         yield "The attention of recomputed layers is counted for a whole step.", count(attention_again=12)
         yield "The attention of recomputed layers is missing.", count(attention_again=0)
-        yield "One layer is counted as recomputed.", operations(config, length, 1)
+        yield "Only one layer is counted as recomputed.", operations(config, length, 1)
     else:
         yield "Recomputed operations are counted.", count(each=8, attention=16)
         yield "Recomputed operations are counted.", count(each=8)
@@ -154,16 +154,16 @@ def mistaken_rates(config: dict, peak: dict, sequences: int, length: int, gpus: 
     for dtype, kinds in peak.items():
         for kind, number in kinds.items():
             if kind == "sparse" and dtype == config["torch_dtype"]:
-                yield "The peak is that for sparse matrices.", dense / number
+                yield "You used the peak for sparse matrices.", dense / number
             elif number != dense:
                 yield (
                     f"The peak is that of {dtype}, {kind}, but the products are in {config['torch_dtype']}.",
                     (dense / number),
                 )
-    yield f"It is {gpus} times too large. The peak of all GPUs counts, and `sequences` are those of all GPUs.", gpus
-    yield f"It is {gpus} times too small. `sequences` are those of all GPUs, and so is the peak to divide by.", 1 / gpus
+    yield f"It is {gpus} times too large. Use the peak of all GPUs, because `sequences` are those of all GPUs.", gpus
+    yield f"It is {gpus} times too small. Both `sequences` and the peak to divide by are those of all GPUs.", 1 / gpus
     yield (
-        "`sequences` are those of all GPUs. A share for each GPU loses the remainder.",
+        "`sequences` are those of all GPUs. Dividing them among the GPUs loses the remainder.",
         sequences // gpus * gpus / sequences,
     )
     yield "Return a fraction, not a percentage.", 100
@@ -351,11 +351,11 @@ def why_kept(mine: float, found, outputs, of_weights: int) -> str:
     numbers = bytes_of([(place, size // item, 0, item, whose, 0) for place, size, _, item, whose, _ in found])
     for words, number in (
         ("Nothing was saved: was autograd on, and did the block run inside the hooks?", 0),
-        ("Weights are counted. They are there without a forward pass.", bytes_of(found, but=())),
-        ("Weights are counted. They are there without a forward pass.", sum(each[1] for each in found)),
-        ("Weights are counted. They are there without a forward pass.", sum(each[2] for each in found)),
-        ("A view keeps all the memory that it is a part of.", bytes_of(found, size=2, key=5)),
-        ("A view keeps all the memory that it is a part of.", bytes_of(found, size=2)),
+        ("Weights are counted, but they exist without a forward pass.", bytes_of(found, but=())),
+        ("Weights are counted, but they exist without a forward pass.", sum(each[1] for each in found)),
+        ("Weights are counted, but they exist without a forward pass.", sum(each[2] for each in found)),
+        ("A view keeps its whole storage.", bytes_of(found, size=2, key=5)),
+        ("A view keeps its whole storage.", bytes_of(found, size=2)),
         ("Tensors that share their memory are counted several times.", sum(each[1] for each in all_saves)),
         ("Tensors that share their memory are counted several times.", sum(each[2] for each in all_saves)),
         ("The input is missing. It is kept, too.", bytes_of(found, but=(*WEIGHTS, "input"))),
@@ -363,14 +363,17 @@ def why_kept(mine: float, found, outputs, of_weights: int) -> str:
         ("Weights that no operator saves are subtracted.", bytes_of(found, but=()) - of_weights),
         ("Return bytes, not numbers.", numbers),
         ("The dtype decides how many bytes a number has.", 4 * numbers),
-        ("Views of the same memory are counted as often as they begin at another place.", bytes_of(found, key=5)),
-        ("These are the outputs of the layers. Not all of them are kept, and other tensors are.", sum(outputs)),
+        ("Views of the same memory are counted once for each address at which they begin.", bytes_of(found, key=5)),
+        (
+            "These are the outputs of the layers. Not all outputs are kept, and other tensors are kept, too.",
+            sum(outputs),
+        ),
     ):
         if mine == number and number != right:
             return words
     if mine < right:
         return "Some memory that is kept is not counted."
-    return "Some memory is counted that is not an activation, or more than once."
+    return "Some memory is counted that is not an activation, or is counted more than once."
 
 
 NAMES = {
@@ -446,7 +449,7 @@ def need_left_alone(student, kind, sizes, shape, frozen=0, mode="training"):
             run["modes"] == [mode],
             f"after kept_bytes, layers are in {' and '.join(run['modes'])} mode. Leave them as they were.",
         )
-        need(not run["hooks"], "kept_bytes has left hooks at the block's modules. Remove them.")
+        need(not run["hooks"], "kept_bytes has left hooks on the block's modules. Remove them.")
 
 
 @ex2.fact("kept_bytes leaves the block and its input as they were")
@@ -473,7 +476,7 @@ ex3 = lab.exercise(
         "takes 1 positional argument but": "A policy is called with a context, the operator and its arguments.",
         "backward once on any region": "Does each block get contexts of its own?",
         "takes 0 positional arguments": "checkpoint calls context_fn without arguments. What does contexts return?",
-        "object is not callable": "checkpoint calls what contexts returns. Return a function.",
+        "object is not callable": "checkpoint calls the object that contexts returns. Return a function.",
         "missing 2 required positional arguments": "checkpoint calls context_fn without arguments. What "
         "does contexts return?",
         "missing 1 required positional argument": "A policy is called with a context, the operator and its arguments.",
@@ -561,7 +564,7 @@ def why_choice(saved: list[str], table: dict[str, dict], cap: float) -> str:
         return "Nothing is saved, although there is room."
     for words, key in orders:
         if saved == greedy(table, cap, key):
-            return f"This is what you get if you take {words}. Another set fits and leaves less to recompute."
+            return f"You get this set if you take {words}. Another set fits and leaves less to recompute."
     if saved == best_choice(table, cap - 1)[1]:
         return "Another set leaves less to recompute and takes exactly cap bytes, which is allowed."
     return "Another set fits and leaves less to recompute."
@@ -722,12 +725,14 @@ def why_policy(mine, saved, sizes, length, place) -> str:
         ("Everything is saved: no operator runs again.", everything),
         ("The operators in saved run again, and the others are saved.", inverted),
         ("Nothing is recomputed.", None),
-        ("The products are saved, whatever saved has.", contexts_of(("aten.mm.default",))),
+        ("The products are saved, whatever `saved` contains.", contexts_of(("aten.mm.default",))),
     ):
         if alike_costs(mine, costs(step_here(context_fn, list(sizes), length, place))):
             return words
     wanted = costs(step_here(contexts_of(saved), list(sizes), length, place))
-    return "Operators run again that should not." if mine[1] > wanted[1] else "Operators do not run again that should."
+    return (
+        "Operators that should not run again do." if mine[1] > wanted[1] else "Operators that should run again do not."
+    )
 
 
 @ex3.fact("with contexts, gradients are those without recomputation")
@@ -868,9 +873,9 @@ def why_update(mine, start, first, stale, scale) -> str:
         if all(np.array_equal(each, torch.from_numpy(each).to(dtype).float().numpy()) for each in mine):
             return f"The weights are rounded to {dtype}."
     if apart(mine, start, first) <= ALIKE:
-        return "The first update is right, and later ones are not. Is each step independent of the gradients before?"
+        return "The first update is right, and later ones are not. Is each step independent of earlier gradients?"
     if stale is not None and apart(mine, start, stale) <= ALIKE:
-        return "The first update also has the gradients that were there before."
+        return "The first update also uses gradients from before the call."
     share = length_of(mine, start) / length_of(first, start)
     if share == 0:
         return "The first step does not change the weights."
@@ -938,7 +943,7 @@ def compare_mixed(
 def need_losses(found, first, scale, rows):
     """Losses are right; `first` is the first one in float32."""
     mine = found[0]["loss"]
-    why = "" if math.isfinite(mine) else "Logits fit float16 here, but their differences do not."
+    why = "" if math.isfinite(mine) else "The logits fit into float16 here, but their differences do not."
     for words, times in (
         ("That is the scaled loss.", scale),
         ("That is the sum over the batch; cross-entropy is the mean.", rows),
@@ -970,7 +975,8 @@ def _(student):
 def need_precision(run):
     need(
         run["dtypes"] == ["torch.float32"],
-        f"the weights are {' and '.join(run['dtypes'])}. They stay float32: small updates are lost in fewer bits.",
+        f"the weights are {' and '.join(run['dtypes'])}. They must stay float32, because small updates are lost in "
+        "fewer bits.",
     )
     need(
         run["forward"] == ["torch.float16"],
@@ -1016,7 +1022,7 @@ def need_survival(student, place, *, seed=5, scale=2.0**40, steps=40, clip=0.5):
         skipped = round(math.log2(scale / run["scales"][-1]))
         need(
             0 < skipped < steps,
-            f"after {steps} steps the scale is {run['scales'][-1]:,.0f}: the steps overflow to the end.",
+            f"after {steps} steps the scale is {run['scales'][-1]:,.0f}: the steps overflow until the end.",
         )
         found = apart(run["weights"][-1], weights[0], weights[steps - skipped])
         need(

@@ -18,12 +18,12 @@ from utils.exercises.facts import Lab, case, need
 lab = Lab("lab16", "Attention over several GPUs")
 
 DEADLOCK = (
-    "All ranks wait for each other. A send ends when the other rank receives, so not all ranks can send first: "
-    "let some "
-    "receive first, or begin both with dist.batch_isend_irecv and wait then."
+    "All ranks wait for each other. A send ends when the other rank receives, so not all ranks can send first: let "
+    "some receive first, or begin both with dist.batch_isend_irecv and then wait."
 )
 ENDED = (
-    "A rank waits for another one that has ended: does each rank make the same calls, as often and in the same order?"
+    "A rank waits for another one that has ended: does each rank make the same calls, the same number of times and in "
+    "the same order?"
 )
 NO_MESSAGE = (
     "Ranks wait for messages that have not been sent. Not all ranks can receive first, and each message needs the rank "
@@ -36,7 +36,7 @@ LIKELY = {
     "until rank": DEADLOCK,
     "for a message from rank": NO_MESSAGE,
     "no rank can go on": NOT_GATHERED,
-    "Tensors must be contiguous": "Slices, transposed tensors and gradients may not be contiguous: .contiguous().",
+    "Tensors must be contiguous": "Slices, transposed tensors and gradients may not be contiguous: call .contiguous().",
     "tensor that it is": IN_USE,
     "while it was being sent": IN_USE,
 }
@@ -75,7 +75,7 @@ def added(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
 
 
 def need_same_dtype(found: np.ndarray, right: np.ndarray, what: str):
-    need(found.dtype == right.dtype, f"{what} has the dtype {found.dtype}. Keep that of the input, {right.dtype}.")
+    need(found.dtype == right.dtype, f"{what} has the dtype {found.dtype}. Keep the input's dtype, {right.dtype}.")
 
 
 # --- ex1: ring attention --------------------------------------------------------------------------------------------
@@ -140,21 +140,21 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     running = outputs[0]
     for each in outputs[1:]:
         running = (running + each) / 2
-    average = "It is the average of the blocks' outputs. Weigh each block by its share of the exponentials, exp(lse)."
-    yield "It is the attention over this rank's own keys only. Is what arrives used?", outputs[0]
+    average = "It is the average of the blocks' outputs. Weight each block by its share of the exponentials, exp(lse)."
+    yield "It is the attention over this rank's own keys only. Are the blocks that arrive used?", outputs[0]
     yield average, torch.stack(outputs).mean(0)
     yield average, running
-    yield "It is the sum of the blocks' outputs. Weigh each block by its share of the exponentials.", added(outputs)
+    yield "It is the sum of the blocks' outputs. Weight each block by its share of the exponentials.", added(outputs)
     weights = torch.stack(lses)
     yield (
-        "The blocks are weighed by lse. The weights are shares of the exponentials: exp(lse).",
+        "The blocks are weighted by lse. The weights are shares of the exponentials: exp(lse).",
         (torch.stack(outputs) * weights).sum(0) / weights.sum(0),
     )
     yield (
-        "The blocks are weighed by exp(lse), but the sum is not divided by the sum of these weights.",
+        "The blocks are weighted by exp(lse), but the sum is not divided by the sum of these weights.",
         (torch.stack(outputs) * weights.exp()).sum(0),
     )
-    merged = "Merged blocks have the log-sum-exp of all of them, torch.logaddexp: keep that for the next merge."
+    merged = "The log-sum-exp of merged blocks is that of all of them, torch.logaddexp. Keep it for the next merge."
     for kept in (0, 1):  # the first block's log-sum-exp, or the last one's
         output, lse = outputs[0], lses[0]
         for more, more_lse in zip(outputs[1:], lses[1:], strict=True):
@@ -165,7 +165,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     for count in range(1, ranks):
         some = order[:count]
         yield (
-            f"It is the attention over {count} of {ranks} blocks. After how many steps has each rank seen all?",
+            f"It is the attention over {count} of {ranks} blocks. After how many steps has each rank seen all blocks?",
             attention(mine, torch.cat([keys[n] for n in some], 2), torch.cat([values[n] for n in some], 2)),
         )
     yield (
@@ -174,7 +174,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     )
     again = [order[0], *[order[1 % ranks]] * (ranks - 1)]
     yield (
-        "Each step brings the block of the rank before. A rank passes on what it has received, not its own block.",
+        "Each step brings the block of the rank before. A rank passes on the block that it has received, not its own.",
         attention(mine, torch.cat([keys[n] for n in again], 2), torch.cat([values[n] for n in again], 2)),
     )
     yield (
@@ -193,7 +193,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
         nn.functional.scaled_dot_product_attention(mine, k, v, attn_mask=mask),
     )
     yield (
-        "The scores are not divided by the root of the numbers per head.",
+        "The scores are not divided by the square root of the numbers per head.",
         attention(mine * mine.shape[-1] ** 0.5, k, v),
     )
     yield "A causal mask hides keys. This attention has no mask.", causal_part(q, k, v, ranks, rank)
@@ -206,7 +206,7 @@ def causal_part(q, k, v, ranks, rank):
 def why_gradient(found, contributions, name, rank, ranks) -> str:
     """`contributions[i][j]`: the gradient of block j for the outputs of rank i alone."""
     if found is None:
-        return f"It is None. Does the way from the output to {name} lead through autograd?"
+        return f"It is None. Does the path from the output to {name} lead through autograd?"
     total = [sum(each[n] for each in contributions) for n in range(ranks)]
     own = contributions[rank][rank]
     if alike(found, own):
@@ -215,16 +215,19 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
         )
     for n in range(ranks):
         if n != rank and alike(found, total[n]):
-            return f"It is that of rank {n}'s {name}. In the backward pass, gradients travel the opposite way."
+            return f"It is that of rank {n}'s {name}. In the backward pass, gradients travel in the opposite direction."
     forwards = [contributions[(rank - step) % ranks][(rank - 2 * step) % ranks] for step in range(ranks)]
     if alike(found, sum(forwards)):
-        return "Gradients are sent onwards, like the blocks. In the backward pass, they travel the opposite way."
+        return (
+            "Gradients are sent onwards, like the blocks. In the backward pass, they travel in the opposite direction."
+        )
     if alike(found, ranks * total[rank]):
         return f"It is {ranks} times too large."
     if name == "q":
         return (
-            "It is computed from all blocks that come by, and never sent. The merge has a gradient, too: let autograd "
-            "have all of it, or take by hand the log-sum-exp and the delta, (gradient * output).sum(-1), of all blocks."
+            "It is computed from all blocks that arrive, and is never sent. The merge has a gradient, too: leave all "
+            "of it to autograd, or use by hand the log-sum-exp and the delta, (gradient * output).sum(-1), of all "
+            "blocks."
         )
     if alike(found, sum(contributions[rank])):
         return "It has the parts of this rank's queries for all blocks. Send each part back to the block's owner."
@@ -279,7 +282,7 @@ def compare_ring_output(found, right, whole, ranks, rank, *, large=False):
         why = (
             ""
             if np.isfinite(found).all()
-            else ("It is not finite. A tensor that is being received has its values after wait().")
+            else ("It is not finite. A tensor that is being received has its values only after wait().")
         )
         if large:
             why = "Exponentials overflow: exp(lse) is infinite. Subtract a maximum first, as torch.logaddexp does."
@@ -340,8 +343,8 @@ def need_ring_way(calls, rank, ranks, block):
     others = sorted({name for name, bytes_, _, _ in calls if name != "send" and bytes_})
     need(
         not others,
-        f"in the forward pass, rank {rank} calls {', '.join(others)}. Pass blocks around the ring, so that no "
-        "rank has all.",
+        f"in the forward pass, rank {rank} calls {', '.join(others)}. Pass blocks around the ring, so that no rank has "
+        "all blocks.",
     )
     if size != (ranks - 1) * block:
         why = ""
@@ -400,9 +403,8 @@ def need_ring_memory(student, ranks=8, width=64, seed=5):
             need(not told["changed"], f"rank {rank} has changed its q, k or v. The caller needs them.")
             need(
                 told["peak"] < (ranks - 1) * block,
-                f"rank {rank} holds up to {told['peak'] / block:.1f} blocks of keys and values besides its own: "
-                "those of "
-                "all ranks. Free each block when the next one has come.",
+                f"rank {rank} holds up to {told['peak'] / block:.1f} blocks of keys and values besides its own: those "
+                "of all ranks. Free each block when the next one has arrived.",
             )
 
 
@@ -457,9 +459,9 @@ def mistaken_positions(rank, ranks, length) -> Iterator[tuple[str, np.ndarray]]:
     each = length // ranks
     chunks = np.split(np.arange(length), 2 * ranks)
     if rank:
-        yield "They are counted within the rank. The position is that in the whole sequence.", np.arange(each)
+        yield "They are counted within the rank. A position is an index into the whole sequence.", np.arange(each)
     yield (
-        f"They are {each} tokens in a row, so the last rank has the most work.",
+        f"They are {each} consecutive tokens, so the last rank has the most work.",
         np.arange(rank * each, (rank + 1) * each),
     )
     yield (
@@ -467,12 +469,13 @@ def mistaken_positions(rank, ranks, length) -> Iterator[tuple[str, np.ndarray]]:
         np.concatenate([chunks[2 * ranks - 1 - rank], chunks[rank]]),
     )
     yield (
-        "The second chunk is chunk r + P. It should be chunk 2P - 1 - r: who has an early one has a late one, too.",
+        "The second chunk is chunk r + P. It should be chunk 2P - 1 - r: a rank with an early chunk has a late one, "
+        "too.",
         np.concatenate([chunks[rank], chunks[ranks + rank]]),
     )
-    yield "They are every P-th token. Take two chunks of tokens in a row.", np.arange(rank, length, ranks)
+    yield "They are every P-th token. Take two chunks of consecutive tokens.", np.arange(rank, length, ranks)
     yield (
-        "The second chunk is reversed. Chunks stay in order.",
+        "The second chunk is reversed. Keep each chunk in order.",
         np.concatenate([chunks[rank], chunks[2 * ranks - 1 - rank][::-1]]),
     )
     yield "They are 1 too large. The first position is 0.", positions_on(rank, ranks, length) + 1
@@ -512,7 +515,7 @@ def compare_inputs(student, ranks, length, rows=2, width=3, seed=0):
                 why = why_positions([one[2] for one, _ in run["found"]], length)
                 need(False, f"the positions of rank {rank} are {brief(positions)}, but should be {brief(right)}. {why}")
             compare_tokens("inputs", inputs, tokens[:, right], rank, why_tokens(inputs, tokens, rank, ranks))
-            why = "The label of a token is the next one of the whole sequence."
+            why = "The label of a token is the next token of the whole sequence."
             inner = np.concatenate([inputs[:, 1:], labels[:, -1:]], 1)
             if labels.shape == inner.shape and (labels[:, :-1] == inputs[:, 1:]).all():
                 why = "They are the rank's own next tokens. Where a chunk ends, the next token is on another rank."
@@ -522,18 +525,18 @@ def compare_inputs(student, ranks, length, rows=2, width=3, seed=0):
             for name, table, whole in (("cos", own_cos, cos), ("sin", own_sin, sin)):
                 why = "Take the rows of its positions."
                 if all(np.array_equal(one[3 + (name == "sin")], whole[: len(right)]) for one, _ in run["found"]):
-                    why = "They are the first ones, as if each rank's tokens began at position 0."
+                    why = "They are the first rows, as if each rank's tokens began at position 0."
                 elif np.array_equal(table, whole[rank * len(right) : (rank + 1) * len(right)]):
-                    why = "They are those of tokens in a row."
+                    why = "They are the rows of consecutive tokens."
                 elif np.array_equal(table, whole):
-                    why = "They are those of all positions."
+                    why = "They are the rows of all positions."
                 need(
                     np.array_equal(table, whole[right]),
                     f"the rows of {name} on rank {rank} are not those of its positions. {why}",
                 )
             need(
                 all(np.array_equal(*each) for each in zip(given, (tokens, cos, sin), strict=True)),
-                "rank_inputs has changed what it was given.",
+                "rank_inputs has changed its inputs.",
             )
 
 
@@ -541,10 +544,10 @@ def why_tokens(inputs, tokens, rank, ranks) -> str:
     length = tokens.shape[1] - 1
     each = length // ranks
     if np.array_equal(inputs, tokens[:, rank * each : (rank + 1) * each]):
-        return "They are tokens in a row, and the positions are not theirs."
+        return "They are consecutive tokens, but the positions are not theirs."
     if np.array_equal(inputs, tokens[:, :-1]):
-        return "They are those of the whole sequence."
-    return "Are they those of its positions?"
+        return "They cover the whole sequence."
+    return "Do they belong to its positions?"
 
 
 def compare_tokens(name, found, right, rank, why):
@@ -675,7 +678,7 @@ def compare_order(student, ranks, shape, dim, seed=0):
             why = "The parts are joined rank by rank, so the late chunks of each rank come too early."
         elif np.array_equal(found, np.concatenate([h[0] for h in halves] + [h[1] for h in halves], dim)):
             why = "The second chunks are in the order of the ranks. The first rank has the last chunk."
-        need(np.array_equal(found, whole), f"in_order does not return the sequence in its order. {why}")
+        need(np.array_equal(found, whole), f"in_order does not return the sequence in order. {why}")
         need(not run["changed"], "in_order has changed the list `parts` or a tensor in it. The caller needs them.")
 
 
@@ -708,8 +711,8 @@ def compare_zigzag(student, ranks, length, rows=2, seed=0):
             need(same(gradient, run["gradients"].get(name)), f"the gradient of {name} is not that of one device.")
         need(
             len(set(run["pairs"])) == 1,
-            f"the ranks compute {', '.join(map(str, run['pairs']))} pairs of query and key. They should be "
-            "equally many.",
+            f"the ranks compute {', '.join(map(str, run['pairs']))} pairs of query and key. These numbers should be "
+            "equal.",
         )
 
 
@@ -738,10 +741,10 @@ ex3 = lab.exercise(
         **LIKELY,
         "out of bounds": "A target may be on another rank, or be -100. Which column do you pick then?",
         "out of range": "A target may be on another rank, or be -100. Which column do you pick then?",
-        "in-place operation": "A tensor that autograd needs is changed. All-reduce a detached copy.",
-        "does not require grad": "No tensor on the way to the loss has a gradient. Values come from all ranks, and the "
-        "gradient comes by this rank's own part.",
-        "leaf Variable": "logits is changed. All-reduce a detached copy.",
+        "in-place operation": "Your code changes a tensor that autograd needs. All-reduce a detached copy.",
+        "does not require grad": "No tensor on the path to the loss requires a gradient. Values come from all ranks, "
+        "but the gradient comes through this rank's own part.",
+        "leaf Variable": "Your code changes logits. All-reduce a detached copy.",
     },
 )
 
@@ -797,7 +800,7 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
         yield missing, (shifted - (picked - logits.amax(1)) * counts).sum() / counts.sum()
         yield missing, (lse - picked * counts).sum() / counts.sum()
         yield (
-            "The sum is divided by the number of all tokens. Divide by those that count.",
+            "The sum is divided by the number of all tokens. Divide by the number of those that count.",
             ((lse - picked) * counts).mean(),
         )
     yield (
@@ -819,7 +822,7 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
             lambda r: counts,
         ),
         (
-            "Targets in the first column of a rank are found on no rank. Rank r has the token ids from r * V / P on.",
+            "Targets in the first column of a rank are found on no rank. Rank r's token ids begin at r * V / P.",
             lambda r: (kept - r * width).clamp(0, width - 1),
             lambda r: (kept > r * width) & (kept < (r + 1) * width) & counts,
         ),
@@ -835,30 +838,35 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
         yield words, mean(lse - sum(each))
         yield words, mean(lse - largest - sum(shifted))
     yield (
-        "The log-sum-exps of the ranks are added up. Add up the exponentials, and take the logarithm then.",
+        "The log-sum-exps of the ranks are added up. Add up the exponentials, and then take the logarithm.",
         mean(sum((part - largest[:, None]).logsumexp(1) for part in parts) + largest - picked),
     )
     yield (
-        "The log-sum-exps of the ranks are added up. Add up the exponentials, and take the logarithm then.",
+        "The log-sum-exps of the ranks are added up. Add up the exponentials, and then take the logarithm.",
         mean(sum(part.logsumexp(1) for part in parts) - picked),
     )
     yield "The largest logit is subtracted from all logits, but not from the target's.", mean(lse - largest - picked)
     yield (
-        "The largest logit is subtracted from the target's only. It is to be added to the logarithm, too.",
+        "The largest logit is subtracted from the target's only. Add it to the logarithm, too.",
         mean(lse + largest - picked),
     )
     own = [part.amax(1) for part in parts]
     mixed = added((part - most[:, None]).exp().sum(1) for part, most in zip(parts, own, strict=True))
-    words = "Each rank subtracts its own largest logit. Sums can be added up only if all ranks subtract the same one."
+    words = (
+        "Each rank subtracts its own largest logit. Sums can be added up only if all ranks subtract the same number."
+    )
     yield words, mean(mixed.log() + largest - picked)
     yield words, mean(mixed.log() + own[rank] - picked)
     yield words, mean(mixed.log() + own[rank] - mine)
     yield words, mean(mixed.log() - sum(here_of(targets, width, r, counts) * (picked - own[r]) for r in range(ranks)))
     each = (lse - picked) * counts
-    divided = "The sum is divided by the number of targets on this rank. Divide by the number of all that count."
+    divided = "The sum is divided by the number of targets on this rank. Divide by the number of all tokens that count."
     yield divided, each.sum() / here.sum().clamp(min=1)
     yield divided, (each * here).sum() / here.sum().clamp(min=1)
-    yield "It has only the tokens whose target is on this rank. Each rank returns the mean over all.", mean(each * here)
+    yield (
+        "It has only the tokens whose target is on this rank. Each rank returns the mean over all tokens.",
+        mean(each * here),
+    )
     averaged = "The ranks' numbers are averaged. Add them up."
     smaller = math.log(ranks)
     yield averaged, mean(lse - smaller - picked)
@@ -879,14 +887,14 @@ def mistaken_loss_gradients(logits, targets, ranks, rank, right) -> Iterator[tup
     mine = slice(rank * width, (rank + 1) * width)
     count = counts.sum()
     yield (
-        f"It is {ranks} times too large. The loss is the same number on each rank: its gradient comes once, not "
-        "from all.",
+        f"It is {ranks} times too large. The loss is the same number on each rank: its gradient counts once, not once "
+        "for each rank.",
         ranks * right,
     )
     yield f"It is {ranks} times too small.", right / ranks
     words = "It is 0."
     if not one[:, mine].any():
-        words += " The sum of the exponentials has a gradient on each rank, also where all targets are on other ranks."
+        words += " The sum of the exponentials has a gradient on each rank, even where all targets are on other ranks."
     yield words, 0 * right
     yield "The gradient of the target's logit is missing.", (share * counts[:, None] / count)[:, mine]
     yield "The gradient of the logarithm of the sum is missing.", (-one / count)[:, mine]
@@ -977,18 +985,20 @@ def compare_loss_value(found, right, logits, targets, ranks, rank):
 
 def compare_loss_gradient(found, whole, targets, ranks, rank, scale):
     right = whole.grad.chunk(ranks, 1)[rank]
-    need(found is not None, f"logits has no gradient on rank {rank}. Does the way from the loss lead through autograd?")
+    need(
+        found is not None, f"logits has no gradient on rank {rank}. Does the path from the loss lead through autograd?"
+    )
     if not same(right, found):
         why = ""
         if scale != 1 and alike(found, (right / scale).numpy()):
-            why = "Multiply by the gradient that backward() is given."
+            why = "Multiply by the gradient that backward() receives."
         elif not np.isfinite(found).all():
             why = "It has values that are not finite."
         else:
             why = the_first(mistaken_loss_gradients(whole.detach(), targets, ranks, rank, right / scale), found / scale)
             why = why or (
-                "It is the softmax over all ranks, less 1 in the target's column, divided by the number of tokens that "
-                "count."
+                "It is the softmax over all ranks, minus 1 in the target's column, divided by the number of tokens "
+                "that count."
             )
         need(False, f"the gradient of logits on rank {rank} is not this rank's part of one device's. {why}")
 
@@ -1026,7 +1036,7 @@ def need_few_numbers(student, ranks, tokens, vocabulary, seed=6):
                 if count > NUMBERS * tokens + 4:
                     why = ""
                     if count >= vocabulary // ranks * tokens:
-                        why = " The logits are gathered. Reduce first what each token needs: a maximum, and sums."
+                        why = " The logits are gathered. Reduce only what each token needs: a maximum and sums."
                     names = ", ".join(sorted({name for name, *_ in told[way]}))
                     need(
                         False,
@@ -1158,7 +1168,7 @@ def mistaken_blocks(block: WholeBlock, rank: int) -> Iterator[tuple[str, torch.T
         f"x counts {p} times: each rank adds it before the sum. Add it after the reduce-scatter.",
         partials.sum(0) + p * x,
     )
-    yield "It is the rank's own product, without the other ranks' ones: add them up.", partials[rank] + x
+    yield "It is the rank's own product, without those of the other ranks: add them up.", partials[rank] + x
     yield "The products are averaged. Add them up.", partials.mean(0) + x
     for scaled in (block.x, block.x * block.weights[0]):
         unnormed = [block.partial(scaled, n).chunk(p, 1)[rank] for n in range(p)]
@@ -1180,15 +1190,14 @@ def mistaken_blocks(block: WholeBlock, rank: int) -> Iterator[tuple[str, torch.T
         mixed = added(block.partial(normed[:, order], n) for n in range(p))
         for whole in (mixed, mixed[:, order.argsort()]):
             yield (
-                "Are the tokens gathered in the order of the ranks, along dimension 1, and scattered as well?",
+                "Are the tokens gathered in the order of the ranks, along dimension 1, and scattered in the same way?",
                 x + whole.chunk(p, 1)[rank],
             )
     by_rank = torch.cat(normed.chunk(p, 1), 0).reshape(normed.shape)
     products = added(block.partial(by_rank, n) for n in range(p))
     for one in (products.reshape(p, *x.shape)[rank], products.chunk(p, 1)[rank]):
         yield (
-            "The tokens are gathered along dimension 0 and reshaped, so they are mixed up. Dimension 1 is that of the "
-            "tokens.",
+            "The tokens are gathered along dimension 0 and reshaped, so they are mixed up. The tokens are dimension 1.",
             x + one,
         )
     local = zip(normed.chunk(p, 1), block.columns, strict=True)
@@ -1211,7 +1220,7 @@ def mistaken_blocks(block: WholeBlock, rank: int) -> Iterator[tuple[str, torch.T
 
 def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Tensor], rank: int) -> str:
     if found is None:
-        return "It is None. Does the way from the output lead through autograd?"
+        return "It is None. Does the path from the output lead through autograd?"
     p = block.ranks
     own = block.gradients(only=rank)
     of_own_outputs = block.gradients(outputs_of=rank)
@@ -1224,12 +1233,11 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
             return "It is averaged over the ranks. Add it up."
         if same(added(block.gradients(only=rank)["weight"]), found):
             return (
-                "It has the part that comes through this rank's products only, of all tokens. Let each rank "
-                "compute the "
-                "norm of its own tokens, and add up then."
+                "It has the part that comes through this rank's products only, of all tokens. Let each rank compute "
+                "the norm of its own tokens, and then add up."
             )
     if name in ("column", "row") and same(added(right), found):
-        return "It is added up over the ranks, but each rank has another part of this weight."
+        return "It is added up over the ranks, but each rank has a different part of this weight."
     if same(right[rank] * p, found):
         return f"It is {p} times too large. Is it added up once too often?"
     if same(right[rank] / p, found):
@@ -1244,9 +1252,9 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
             return "The backward pass of an all-gather is a reduce-scatter: the gradients of all ranks are added up."
         pulls = block.upstream.chunk(p, 1)[rank]
         if name == "x" and same(right[rank] - pulls, found):
-            return "The part that comes past the block, by `x + ...`, is missing."
+            return "The part that bypasses the block, in `x + ...`, is missing."
         if name == "x" and same(pulls, found):
-            return "It has the part that comes past the block only: nothing comes back through the products."
+            return "It has only the part that bypasses the block: nothing comes back through the products."
     if same(of_own_outputs[name][rank], found):
         return f"It is that of this rank's outputs only. {without_gather}"
     return (
@@ -1323,7 +1331,10 @@ def compare_block_gradients(run, block: WholeBlock, calls):
             if not same_or_none(gradients[name][rank], found):
                 why = why_block_gradient(name, found, block, gradients[name], rank)
                 if calls > 1:
-                    why = "Called once, it is right. A hook on the weight itself, for example, stays for the next call."
+                    why = (
+                        "It is right in the first call. A hook on the weight itself, for example, stays for the next "
+                        "call."
+                    )
                 need(False, f"the gradient of {name} on rank {rank} is not that of one device. {why}")
 
 

@@ -61,18 +61,18 @@ ex1 = lab.exercise(
     ],
     likely={
         "no rank can go on": "A rank does not take part in a collective, forward or backward. All ranks make the same "
-        "calls, also with 0 tokens. Each rank's experts are called with 0 rows, too, so that the backward pass reaches "
+        "calls, even with 0 tokens. Each rank's experts are called with 0 rows, too, so that the backward pass reaches "
         "every all-to-all.",
-        "in the same group": "The ranks make different calls. Does a call depend on a rank's own numbers of tokens?",
-        "different dtypes": "Make room for what arrives in the dtype of x.",
+        "in the same group": "The ranks make different calls. Does a call depend on a rank's own number of tokens?",
+        "different dtypes": "Allocate the output in the dtype of x.",
         "split sizes": "Output splits say how many rows come from each rank, input splits how many go there. "
-        "Backward, the two are exchanged.",
-        "equal pieces": "Without split sizes, every rank gets the same number of rows. Rows need both lists. "
-        "The counts need a number for each expert of all ranks, also for one without tokens (minlength).",
-        "which expects": "The split sizes do not fit together: what a rank sends is not what the other one expects. "
+        "In the backward pass, the two are exchanged.",
+        "equal pieces": "Without split sizes, every rank gets the same number of rows. Rows need both lists. The "
+        "counts need a number for each expert of all ranks, even for one without tokens (minlength).",
+        "which expects": "The split sizes do not fit together: a rank does not send the number of rows that the other "
+        "one expects. "
         "Exchange the counts.",
-        "does not require grad": "The output has no path back. dist.all_to_all_single does not tell autograd what it "
-        "does.",
+        "does not require grad": "The output has no path back. Autograd does not see dist.all_to_all_single.",
     },
 )
 
@@ -112,9 +112,7 @@ def run_experts(lab, hidden, experts, top_k, inputs, gradients, seed, bias, doub
             return {"wrong": f"expert_layer returned {found.dtype} for tokens of {dtype}."}
         loss = (found * torch.from_numpy(gradients[rank]).to(dtype)).sum()
         if not loss.requires_grad:
-            return {
-                "wrong": "the output requires no gradient. dist.all_to_all_single does not tell autograd what it does."
-            }
+            return {"wrong": "the output requires no gradient. Autograd does not see dist.all_to_all_single."}
         loss.backward()
         nothing = torch.zeros(0)
         given = [x, *router.parameters()]
@@ -247,8 +245,9 @@ WEIGHTS = {
 }
 OTHER_EXPERTS = {
     "first expert of the rank": "All rows of a rank go through its first expert. Each rank has several.",
-    "dealt like cards": "Rows go to other experts than their tokens chose: rank r has the experts r n to r n + n - 1.",
-    "tokens scaled, too": "The tokens are multiplied by the probabilities before they meet the experts. Multiply the "
+    "dealt like cards": "Rows go to experts that their tokens did not choose: rank r has the experts r n to r n + n - "
+    "1.",
+    "tokens scaled, too": "The tokens are multiplied by the probabilities before the experts. Multiply the "
     "outputs only.",
 }
 
@@ -266,28 +265,38 @@ def compare_output(rank: int, mine: np.ndarray, layer: Layer):
     none = [token for token in wrong if not mine[token].any()]
     whose = {token: [n for n in range(len(right)) if close(mine[token], right[n])] for token in wrong}
     if like:
-        why = {first: "They are those of the first choice. Add up all top_k.", **WEIGHTS, **OTHER_EXPERTS}[like[0]]
+        why = {
+            first: "They are the outputs of the first choice. Add up all top_k outputs.",
+            **WEIGHTS,
+            **OTHER_EXPERTS,
+        }[like[0]]
         if layer.top_k == 1 and like[0] == "unweighted":
             why = "They are not multiplied by the router's probabilities, those of the softmax over all experts."
     elif rounded(mine, right):
-        why = "They are rounded. Compute in the dtype of x, and make room for rows in it."
+        why = "They are rounded. Compute in the dtype of x, and allocate rows in that dtype."
     elif len(none) == len(wrong):
-        why = f"{counted(len(none), 'token')} came back as zeros. Drop none, however many choose one expert."
+        why = f"{counted(len(none), 'token')} came back as zeros. Drop no token, however many choose one expert."
     elif all(any(close(mine[token], part[token]) for part in some) for token in wrong):
-        why = "Outputs of some of their experts are missing. Add up all, and drop none, however many choose one."
+        why = (
+            "Outputs of some of their experts are missing. Add up all outputs, and drop no token, however many "
+            "choose one expert."
+        )
     elif all(whose.values()):
         why = "These are the outputs of other tokens. Undo the sorting: put each row back where its token was."
     else:
         why = (
-            "Does each row meet the expert that its token chose? Undo each sorting, that on the expert's rank before "
-            "the rows go back."
+            "Does each row go through the expert that its token chose? Undo each sorting, and the one on the expert's "
+            "rank before the rows go back."
         )
-    need(False, f"on rank {rank}, {len(wrong)} of {len(right)} outputs are wrong, token {wrong[0]}'s first. {why}")
+    need(
+        False,
+        f"on rank {rank}, {len(wrong)} of {len(right)} outputs are wrong, beginning with token {wrong[0]}'s. {why}",
+    )
 
 
 NO_PATH = (
-    "There is no path back to it: dist.all_to_all_single does not tell autograd what it does, and neither do detach, "
-    "data or no_grad."
+    "There is no path back to it: autograd does not see dist.all_to_all_single, and detach, data and no_grad cut the "
+    "graph."
 )
 
 
@@ -307,7 +316,8 @@ def compare_gradients(found: list[dict], layer: Layer, first_layer: bool):
             all_of_them = [sum(each) for each in zip(*router, strict=True)]
             summed = all(close(mine, right) for mine, right in zip(run["router"], all_of_them, strict=True))
             why = (
-                "It is the sum over all ranks. The layer returns each rank its own tokens' part; the caller adds up."
+                "It is the sum over all ranks. The layer returns the part of each rank's own tokens; the caller adds "
+                "up the parts."
                 if summed and layer.ranks > 1
                 else "It must be that of this rank's own tokens."
             )
@@ -341,7 +351,7 @@ def compare_gradients(found: list[dict], layer: Layer, first_layer: bool):
         elif ratios[layer.ranks] and layer.ranks > 1:
             why = f"It is {layer.ranks} times as large as it should be."
         elif ratios[1 / layer.ranks] and layer.ranks > 1:
-            why = "It is the mean over the ranks. All tokens add to it, and none of them is there twice."
+            why = "It is the mean over the ranks. All tokens contribute to it, each of them once."
         need(False, f"the gradient of expert {expert} on rank {rank} is wrong. {why}")
     for rank, run in enumerate(found):
         right = tokens[rank]
@@ -399,9 +409,9 @@ def need_bytes(sent: list, layer: Layer, row: int):
         elif by:
             why = f"Part of them is sent by {listed(by)}. Send each row to the rank of its expert only."
         elif away < padded and math.isclose(floats, 4 * padded * row):
-            why = "All ranks send as many rows as the largest number. Give all_to_all_single the split sizes."
+            why = "All ranks send the largest number of rows. Give all_to_all_single the split sizes."
         elif floats <= most * (1 + 4 / layer.inputs[0].shape[1]):
-            why = "Rows have something beside their tokens' values. The token's rank multiplies by the probabilities."
+            why = "Rows contain more than their tokens' values. The token's rank multiplies by the probabilities."
         need(
             False,
             f"the ranks send each other {floats:,.0f} bytes of floating point, but {away} rows that go to another "
@@ -470,7 +480,7 @@ def compare_crossover(student, ranks, latency, gigabits):
             return
         need(
             not math.isnan(found) and found >= 0,
-            f"crossover returned {found:,.1f}. Return 0 where no size takes a tree less time.",
+            f"crossover returned {found:,.1f}. Return 0 where the tree is never faster.",
         )
         why = why_crossover(found, ranks, latency, gigabits)
         need(
@@ -504,7 +514,7 @@ def why_crossover(found: float, ranks: int, latency: float, gigabits: float) -> 
         ),
         (crossing(ranks, latency, rate, levels=math.floor(log)), "A tree has whole levels: round log2 up, not down."),
         (crossing(ranks, latency, rate, steps=ranks), "A ring of P ranks has P - 1 steps in each of its two rounds."),
-        (right / 2, "The steps of both rounds and of both ways cost latency, as their bytes cost time."),
+        (right / 2, "The steps of both rounds and of both ways cost latency, and their bytes cost time."),
         (right * 2, "Both rounds of a ring pass bytes on, and so do both ways of a tree."),
         (crossing(ranks, latency, rate, steps=2 * (ranks - 1)), "A tree pays for both ways, up and down."),
         (
@@ -707,19 +717,19 @@ def wrong_times(tokens, given) -> dict[str, Callable]:
         return lambda placement: tell(*counts(placement))
 
     found = {
-        "Tokens that leave a node count, and those that arrive, too.": seconds(
+        "Tokens that leave a node count, but so do tokens that arrive.": seconds(
             lambda load, leave, _: load * expert_seconds + max(leave) * network_seconds
         ),
-        "Tokens that arrive at a node count, and those that leave, too.": seconds(
+        "Tokens that arrive at a node count, but so do tokens that leave.": seconds(
             lambda load, _, arrive: load * expert_seconds + max(arrive) * network_seconds
         ),
         "A step takes the sum of its two parts, not the longer one.": seconds(
             lambda load, leave, arrive: max(load * expert_seconds, max(*leave, *arrive) * network_seconds)
         ),
-        "Of the nodes the busiest decides, not the sum of all.": seconds(
+        "The busiest node decides, not the sum over all nodes.": seconds(
             lambda load, leave, _: load * expert_seconds + sum(leave) * network_seconds
         ),
-        "Each part has its own seconds for a token.": seconds(lambda load, leave, arrive: load + max(*leave, *arrive)),
+        "Each part has its own seconds per token.": seconds(lambda load, leave, arrive: load + max(*leave, *arrive)),
     }
     for other in (1, 2, 4):
         if other != per_node and len(tokens) % other == 0:
@@ -756,12 +766,12 @@ def why_slow(tokens, given, found, known) -> str:
         if time(found) <= least * (1 + 1e-9):
             return why
     if experts + network <= 1.2 * (computing + there) and (pair := better_swap(tokens, given, found)):
-        return f"To swap experts {pair[0]} and {pair[1]} alone saves {pair[2]:.0%}. Search on."
+        return f"Swapping experts {pair[0]} and {pair[1]} alone saves {pair[2]:.0%}. Keep searching."
     if experts <= 1.1 * computing and network > there:
         return "The ranks' tokens are balanced. Which nodes do the tokens come from?"
     if network <= 1.1 * there and experts > computing:
         return "Few tokens cross the network, but the rank with the most tokens decides, too."
-    return "Both parts count, each with its seconds, and in each the busiest decides."
+    return "Both parts count, each with its own seconds. In each, the busiest rank or node decides."
 
 
 @ex3.fact("each rank has the same number of experts, and the step takes at most 5% longer than with the best placement")
@@ -802,7 +812,7 @@ ex4 = lab.exercise(
         "no rank can go on": "The ranks do not make the same calls on a group. Every rank must call new_group for "
         "every group, in the same order.",
         "equal pieces": "The group's size does not divide the number of elements. Pad first.",
-        "view size is not compatible": "A tensor need not be contiguous. flatten or reshape copies where it must.",
+        "view size is not compatible": "A tensor need not be contiguous. flatten or reshape copies it where necessary.",
         "is not part of group": "Return the groups that this rank is in.",
     },
 )
@@ -862,8 +872,8 @@ def compare_levels(student, nodes, per_node, shape, *, seed=3, dtype="float32", 
             part = found["base"][1].T if transposed else found["base"][1]
             need(
                 np.array_equal(part, found["x"]) and bool((found["base"][::2] == 1).all()),
-                f"on rank {rank}, x has other memory than before, or that beside x has changed. x can be a part of "
-                "another tensor, which must have the sum, too: write with x.copy_.",
+                f"on rank {rank}, x has different memory than before, or memory beside x has changed. x can be a part "
+                "of another tensor, which must have the sum, too: write it with x.copy_.",
             )
         need_links(run["sent"], nodes, per_node, size, total.itemsize)
 
@@ -893,7 +903,7 @@ def compare_sum(rank, found, inputs, total, per_node):
     same = [
         (
             inputs[rank],
-            "It is as before: write the result into x"
+            "It is unchanged: write the result into x"
             + (f", and return nothing; yours returns {found['found']}." if found["found"] != "None" else "."),
         ),
         (total / ranks, "It is the mean. Write the sum into x, as dist.all_reduce does."),
@@ -913,7 +923,7 @@ def compare_sum(rank, found, inputs, total, per_node):
     why = "It is rounded: send, add up and make room in the dtype of x." if rounded(mine, total) else ""
     why = why or "Is each shard the sum over all nodes, and does each rank get the shards of all ranks of its node?"
     if len(wrong) < total.size and wrong[0] >= total.size // per_node * per_node:
-        why = "Only the last elements, where the group's size does not divide their number, are wrong."
+        why = "These are the last elements: the group's size does not divide the number of elements."
     need(
         False, f"x is not the sum over all ranks on rank {rank}: {len(wrong)} of {total.size} elements are wrong. {why}"
     )
@@ -941,11 +951,11 @@ def need_links(sent, nodes, per_node, size, item):
         elif slow[worst] < most_slow + 2 * (nodes - 1) / nodes * item + 0.5 and len({*slow}) == 1:
             why = TOO_MUCH_PADDING
         elif sum(each > 0 for each in slow) == nodes:
-            why = "One rank of each node sends everything, and the network adapters of the others have nothing to do."
+            why = "One rank of each node sends everything, and the network adapters of the others are idle."
         need(
             False,
-            f"rank {worst} sends {slow[worst]:,.0f} bytes to other nodes. With a shard for each rank of a node "
-            f"they are {most_slow:,.0f}. {why}",
+            f"rank {worst} sends {slow[worst]:,.0f} bytes to other nodes. With a shard for each rank of a node, it "
+            f"needs to send {most_slow:,.0f}. {why}",
         )
     worst = int(np.argmax(fast))
     little = fast[worst] < most_fast + 2 * (per_node - 1) * nodes * item and len({*fast}) == 1

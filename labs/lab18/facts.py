@@ -34,7 +34,7 @@ def need_fields(name: str, found: Any, kinds: dict[str, str]) -> None:
     need(isinstance(found, dict), f"{name} returned {found}. Return a dict.")
     need(
         set(found) == set(kinds),
-        f"{name} returned a dict with the keys {sorted(found)}. They are {', '.join(sorted(kinds))}.",
+        f"{name} returned a dict with the keys {sorted(found)}. The keys must be {', '.join(sorted(kinds))}.",
     )
     for key, kind in kinds.items():
         need(found[key]["is"] == kind, f"{key!r} is {found[key]['said']}. It must be {kind}.")
@@ -207,7 +207,7 @@ def why_not(timeline: Timeline, mine: dict) -> str:
         if group is None:
             return (
                 "These are not the ranks of a group. Times alone do not tell which of a group's ranks has the slow "
-                "link, so name all."
+                "link, so name all of them."
             )
         if timeline.passing(group) < 0.02 * total:
             return (
@@ -241,38 +241,38 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
     means = [share * (1 - 1 / count) for count in (len(timeline.idle), timeline.alike())]
     waited = timeline.waited(ranks) / 1e6 / seconds if diagnosis["cause"] == "network" else 0.0
     if waited > NEAR and share < mine <= share + waited + NEAR / 2:
-        why = "The time that its ranks wait for their last one is in it. Begin to count when that one has arrived."
+        why = "It includes the time that its ranks wait for the last one. Begin to count when that rank has arrived."
     elif abs(mine - share / (1 - share)) <= 0.015:
         why = "It is the share of a run without the cause. Divide by the time that the run takes now."
     elif abs(mine - (1 - share)) <= NEAR:
-        why = "It is what remains without the cause. Return what the cause costs."
+        why = "It is the share that remains without the cause. Return the share that the cause costs."
     elif abs(mine - 100 * share) <= 100 * NEAR:
         why = "It is in percent. Return a number from 0 to 1."
     elif diagnosis["cause"] == "network" and mine < share:
         why = (
-            "It is too small. If you use whole all-reduces: the other ranks wait for the slow group at the next "
+            "It is too small. If you use whole all-reduces, the other ranks wait for the slow group at the next "
             "all-reduce, so their durations grow, too. Count from the last arrival, and add up all steps."
         )
     elif abs(mine - share / steps) <= NEAR / steps:
-        why = "It is about what one of the steps costs. Add up all steps."
+        why = "It is about the cost of one of the steps. Add up all steps."
     elif abs(mine - share * steps) <= NEAR * steps:
         why = f"It is about {steps} times the share. There are {steps} steps: divide by the time of all."
     elif abs(mine - share * 1e6 * seconds) <= NEAR * 1e6 * seconds:
         why = "It is in microseconds. Divide by the time of the run."
     elif any(abs(mine - mean) <= 0.01 for mean in means):
-        why = "It is about what a comparison with the mean gives. The mean has the slow one in it: take the median."
+        why = "It is about the result of a comparison with the mean. The mean includes the slow one: take the median."
     elif abs(mine - share * (steps - 1) / steps) <= 0.01:
-        why = "It is about what all steps but one cost. Add up all steps."
+        why = "It is about the cost of all steps but one. Add up all steps."
     elif abs(mine - share / 2) <= 0.01:
         why = (
-            "That is about half of the right one. Between two ranks, the median is half way: compare with more of "
-            "them. And compare kernels only, because the all-reduces of a slow rank are shorter."
+            "That is about half of the right one. Between two ranks, the median is halfway: compare with more of them. "
+            "And compare kernels only, because the all-reduces of a slow rank are shorter."
         )
     elif abs(mine - share / len(timeline.idle)) <= 0.005:
-        why = "It is a share of all GPUs' time. What one rank loses, all lose: divide by the time of the run."
+        why = "It is a share of all GPUs' time. When one rank loses time, all lose it: divide by the time of the run."
     elif mine > share:
-        why = "It is too large. Only what takes longer than usual is lost, and what all ranks lose at once counts once."
-    need(False, f"ranks and cause are right, and the share is {mine:.3f}. {why}")
+        why = "It is too large. Only time beyond the usual is lost, and time that all ranks lose at once counts once."
+    need(False, f"ranks and cause are right, but the share is {mine:.3f}. {why}")
 
 
 @ex1.fact("with one slow GPU among eight, the rank, the cause and the share are right")
@@ -368,12 +368,12 @@ def compare_hang(
         need(mine["rank"] == hang.rank, f"you blame rank {mine['rank']}. {why_innocent(dumps, mine)}")
         need(
             mine["cause"] == hang.cause,
-            f"the rank is right, and the cause is not {mine['cause']!r}. {why_no(mine, hang)}",
+            f"the rank is right, but the cause is not {mine['cause']!r}. {why_no(mine, hang)}",
         )
         if mine["line"] != line:
             need(
                 False,
-                f"rank and cause are right, and the line is {mine['line']!r}. {why_line(dumps, mine, hang)}",
+                f"rank and cause are right, but the line is {mine['line']!r}. {why_line(dumps, mine, hang)}",
             )
 
 
@@ -395,7 +395,7 @@ def why_innocent(dumps: list[dict], mine: dict) -> str:
     if mine["rank"] == first:
         return "It waits for the longest time, so it is the first to report a time-out. For which rank does it wait?"
     if waits(own):
-        return "Up to where it waits, it made the calls that most ranks of its groups made."
+        return "Up to the call in which it waits, it made the calls that most ranks of its groups made."
     return "It made all calls that its groups made."
 
 
@@ -405,9 +405,9 @@ def why_no(mine: dict, hang: JobHang) -> str:
     if hang.cause == "died":
         return "Does this rank have a dump?"
     if mine["cause"] == "absent":
-        return "This rank's last call does not complete: it takes part in a collective, and in which?"
+        return "This rank's last call does not complete: it takes part in a collective. In which one?"
     if hang.cause == "absent":
-        return "All calls of this rank are those of the others with the same number in the same group."
+        return "All calls of this rank match those of the others with the same number in the same group."
     return "Is this rank's call one that the other ranks of the group make later, with the next numbers?"
 
 
@@ -416,14 +416,14 @@ def why_line(dumps: list[dict], mine: dict, hang: JobHang) -> str:
     files = {f"{frame['filename']}:{frame['line']}": frame["filename"] for _, e in entries for frame in e["frames"]}
     states = {entry["state"] for _, entry in entries if evidence(entry) == mine["line"]}
     if mine["line"] not in files:
-        return "No frame has it. Write it as file:line, with the file's whole name."
+        return "No frame has this line. Write it as file:line, with the file's whole name."
     if "/torch/" in files[mine["line"]]:
         return "This line is PyTorch's. Take the first frame of the program."
     if not states:
         return "This frame only leads to the call. The frames begin with the innermost one."
     if hang.cause in ("died", "absent"):
         if "started" in states:
-            return "Ranks wait there, and others have waited for longer."
+            return "Ranks wait there, but others have waited longer."
         return "No rank waits there: its calls have completed, or are scheduled behind the one that waits."
     if hang.cause == "other" and not any(rank == hang.rank and evidence(e) == mine["line"] for rank, e in entries):
         return "This rank has no call from there."
@@ -475,8 +475,8 @@ ex3 = lab.exercise(
         "only one rank have, and which does each rank have?",
     ],
     likely={
-        "no rank can go on": "The ranks make different calls. Each rank must make the same collectives.",
-        "in all_reduce, rank": "The ranks make different calls. Each rank must make the same collectives.",
+        "no rank can go on": "The ranks make different calls. Each rank must call the same collectives.",
+        "in all_reduce, rank": "The ranks make different calls. Each rank must call the same collectives.",
         "'NoneType'": "A parameter that does not train has no gradient.",
     },
 )
@@ -514,7 +514,7 @@ def run_steps(lab, sizes, state, ranks, batches, max_norm, rate, momentum, decay
                 return {"wrong": f"train_step returned {kind_of(found)}. Return the loss and the norm."}
             for one in found:
                 if not isinstance(one, float):
-                    return {"wrong": f"train_step returned {kind_of(one)} for a number. Return two floats."}
+                    return {"wrong": f"train_step returned {kind_of(one)} instead of a number. Return two floats."}
             told.append([float(one) for one in found])
             after.append({name: array(parameter).copy() for name, parameter in block.named_parameters()})
         return {"wrong": "", "told": told, "after": after}
@@ -565,9 +565,9 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     summed = {name: torch.stack([part[name] for part in parts]).sum(0) for name in SEQUENCE if name in names}
     right = [{**part, **summed} for part in parts]
     shards = sum(squares(part, SHARDED) for part in parts)
-    twice = "It counts parameters that each rank has {} times. Count them once."
+    twice = "It counts replicated parameters {} times. Count them once."
     alone = "It is the norm of this rank's own gradients. The shards of the other ranks belong to it, too."
-    before = "It is of gradients before those of the ranks' own tokens are summed."
+    before = "It is the norm of gradients before those of the ranks' own tokens are summed."
     yield sum(squares(part, names) for part in right) ** 0.5, twice.format(ranks)
     yield squares(right[rank], names) ** 0.5, alone
     yield squares(parts[rank], names) ** 0.5, f"{alone} {before}"
@@ -581,8 +581,8 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
         ** 0.5,
         before,
     )
-    yield shards**0.5, "The parameters that each rank has are missing in it."
-    yield squares(right[rank], alike) ** 0.5, "The shards are missing in it."
+    yield shards**0.5, "The replicated parameters are missing from it."
+    yield squares(right[rank], alike) ** 0.5, "The shards are missing from it."
     yield sum(squares(part, names) ** 0.5 for part in right), "It is a sum of norms. Add up squares."
     yield (
         (shards**0.5) + squares(right[rank], alike) ** 0.5,
@@ -595,8 +595,14 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     )
     over_all = {name: torch.stack([part[name] for part in parts]).sum(0) for name in names}
     everything = (ranks * squares(over_all, SHARDED) + squares(over_all, alike)) ** 0.5
-    yield everything, "It is of gradients that are all summed over the ranks. Each shard has its own, which is whole."
-    yield everything / ranks, "It is of gradients that are all averaged over the ranks. Each shard has its own."
+    yield (
+        everything,
+        "It is the norm of gradients that are all summed over the ranks. A shard's own gradient is whole already.",
+    )
+    yield (
+        everything / ranks,
+        "It is the norm of gradients that are all averaged over the ranks. Each shard has its own gradient.",
+    )
     yield (
         sum(squares(part, SHARDED) ** 0.5 for part in parts)
         + sum(float(each.norm()) for name, each in right[rank].items() if name in alike),
@@ -605,7 +611,7 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     means = {name: value / ranks for name, value in summed.items()}
     yield (
         (shards + squares({**right[rank], **means}, alike)) ** 0.5,
-        "It is of means. A gradient of the ranks' own tokens must be summed.",
+        "It is the norm of means. A gradient of the ranks' own tokens must be summed.",
     )
     again = {
         name: each * (ranks if name not in SHARDED and name not in SEQUENCE else 1)
@@ -613,23 +619,27 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     }
     yield (
         (shards + squares(again, alike)) ** 0.5,
-        "It is of gradients summed over all ranks where each rank has computed all tokens: these are whole already.",
+        "It includes sums over all ranks of gradients for which each rank has computed all tokens: these are whole "
+        "already.",
     )
     for name in summed:
         one = {**right[rank], name: parts[rank][name]}
-        yield (shards + squares(one, alike)) ** 0.5, f"The gradient of {name} is not summed in it. Go by the marks."
+        yield (
+            (shards + squares(one, alike)) ** 0.5,
+            f"The gradient of {name} is not summed in this norm. Use the marks.",
+        )
     ours, head = squares(right[rank], SEQUENCE), squares(right[rank], ["head.weight", "head.bias"])
     yield (
         (shards + ranks * ours + head) ** 0.5,
-        f"It counts parameters marked sequence_parallel {ranks} times. Each rank has all of their sum: count it once.",
+        f"It counts parameters marked sequence_parallel {ranks} times. Each rank has their whole sum: count it once.",
     )
-    yield (shards + head) ** 0.5, "The parameters marked sequence_parallel are missing in it."
+    yield (shards + head) ** 0.5, "The parameters marked sequence_parallel are missing from it."
     yield (
         (ranks * squares(parts[rank], SHARDED) + ours + head) ** 0.5,
         "It is as if all ranks had the shards of this one.",
     )
     roots = sum(squares(part, SHARDED) ** 0.5 for part in parts)
-    yield (roots**2 + ours + head) ** 0.5, "It is of a sum of the norms of shards. Add up squares."
+    yield (roots**2 + ours + head) ** 0.5, "It uses a sum of the norms of shards. Add up squares."
     yield (
         (shards + ours + head) ** 0.5 / ranks,
         f"It is the right one divided by {ranks}. Each rank has the loss of all tokens.",
@@ -720,8 +730,8 @@ def need_step(rank, step, found, loss, norm, parts, max_norm):
         return
     why = next((why for value, why in wrong_norms(parts, rank) if abs(own - value) <= 1e-4 * value), "")
     if not why and abs(own - max_norm) <= 1e-4 * max_norm:
-        why = "It is that of the clipped gradients."
-    why = why or "Of which gradients is it, and on which rank is each of them?"
+        why = "It is the norm of the clipped gradients."
+    why = why or "Which gradients does it include, and on which rank is each of them?"
     need(False, f"{told}, the norm is {own:.5f}. On one device it is {norm:.5f}. {why}")
 
 
@@ -740,8 +750,8 @@ def need_weights(rank, step, after, model, ranks, small):
         )
         need(
             False,
-            f"loss and norm are right in step {step + 1}, and {name} differs on rank {rank} from that of one device "
-            f"after it. {kind} "
+            f"loss and norm are right in step {step + 1}, but {name} differs on rank {rank} from that of one device "
+            f"after the step. {kind} "
             + (
                 "The norm is below max_norm, so that no gradient is scaled: the factor is at most 1."
                 if small
@@ -778,7 +788,7 @@ ex4 = lab.exercise(
     likely={
         "PytorchStreamReader": "A damaged checkpoint was loaded. Check a file first, and go back to the one before.",
         "Directory not empty": "Does a thread of train still write after train has returned? Wait for it.",
-        "EOFError": "A file that was not written to its end was loaded. Write beside the last one, and rename.",
+        "EOFError": "A file that was not completely written was loaded. Write to a new file, and then rename it.",
     },
 )
 
@@ -1087,19 +1097,19 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
         if found != wanted:
             step = next(n for n, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
             why = (
-                f"It went on with step {began + 1}, and so from the damaged checkpoint. torch.load does not check the "
-                "numbers in a file."
+                f"It continued with step {began + 1}, and so from the damaged checkpoint. torch.load does not check "
+                "the numbers in a file."
                 if any(how for _, how in plan) and (began > max(begins) or plan[0][1] == "zeros at once")
-                else "Restore the weights, the optimizer's state and the step, all of the same moment."
+                else "Restore the weights, the optimizer's state and the step, all from the same moment."
             )
             need(False, f"the losses differ from those of a run without a kill from step {step + 1} on. {why}")
         need(
             began in begins,
-            f"the run went on with step {began + 1}. If there is a save after each {every} steps, the last whole "
+            f"the run continued with step {began + 1}. If there is a save after each {every} steps, the last whole "
             f"checkpoint is of step {max(begins)}. {lost_between(plan, began, begins)}".rstrip(),
         )
         same = all(np.array_equal(a, b) for a, b in zip(last["parameters"], alone["parameters"], strict=True))
-        need(same, "the losses are right, and the last weights differ from those of a run without a kill.")
+        need(same, "the losses are right, but the last weights differ from those of a run without a kill.")
         largest = max(alone["sizes"][-1])
         need(
             sum(last["sizes"][-1]) <= 3.5 * largest,
@@ -1110,7 +1120,10 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
 
 def lost_between(plan: list, began: int, begins) -> str:
     if "file" in [stop[0] for stop, _ in plan if stop] and any(how for _, how in plan) and began < min(begins):
-        return "A whole one was deleted or renamed over before the next had its name. The other one was damaged."
+        return (
+            "A whole checkpoint was deleted or renamed over before the next one had its name. The other one was "
+            "damaged."
+        )
     return ""
 
 
@@ -1135,7 +1148,7 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
             "Which tensor that you keep has its graph, although no backward pass will come?",
         )
         largest = max((max(each) for each in alone["sizes"] if each), default=0)
-        need(largest, "no file was in the folder. Save after each `every` steps.")
+        need(largest, "no file was in the folder. Save after every `every` steps.")
         most = max(sum(each) for each in alone["sizes"])
         need(most <= 2.5 * largest, f"the folder grew to {most / largest:.0f} checkpoints. Keep the last two.")
         saves, late = steps // every, alone["late"]
@@ -1156,7 +1169,7 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         )
         need(
             not late["unsynced"],
-            "os.fsync was called, and not on a whole checkpoint: some bytes came later, or were still in Python's "
+            "os.fsync was called, but not on a whole checkpoint: some bytes came later, or were still in Python's "
             "buffer (file.flush()), or it was another file.",
         )
         need(

@@ -169,8 +169,8 @@ def compare_losses(by_rank, right, told):
             found = float(found[0])
             need(
                 math.isfinite(found),
-                f"{told} returned a loss of {found} on rank {rank}. Does every parameter have its first value, also "
-                "those of the ranks' shards?",
+                f"{told} returned a loss of {found} on rank {rank}. Does every parameter have its initial value, even "
+                "in the ranks' shards?",
             )
             times = found / loss if loss else 0.0
             whole = abs(times - round(times)) < 0.01 and times > 1.5
@@ -250,7 +250,7 @@ def need_adamw(run):
         settings = group["settings"]
         need(
             settings.get("decoupled_weight_decay") == "True",
-            f"An optimizer is {group['kind']}, and not AdamW. Use torch.optim.AdamW with its defaults for all weights.",
+            f"An optimizer is {group['kind']}, not AdamW. Use torch.optim.AdamW with its defaults for all weights.",
         )
         for setting, value in DEFAULTS.items():
             own = settings.get(setting)
@@ -370,8 +370,8 @@ def need_the_same_exchange(student, run):
             need(
                 size < FEW or own.get(group, 0) >= 0.8 * times * size,
                 f"In a step, rank {rank} exchanges {own.get(group, 0) / GB:.2f} GB in the group of {group}. With the "
-                f"small model, it is {size} bytes, and the large one has {times:,.0f} times as many weights. Do the "
-                "same with both.",
+                f"small model, it is {size} bytes, and the large one has {times:,.0f} times as many weights. Treat "
+                "both models alike.",
             )
 
 
@@ -405,15 +405,16 @@ def why_slow(run) -> str:
     busy = min(run["busy"]) / run["span"]
     if busy > 0.9 and mfu_of(run) < 10:
         return (
-            "They compute at a small part of their peak, which is that of bfloat16. In which dtype are your products?"
+            "They compute at a small fraction of their peak, which is the peak of bfloat16. In which dtype are your "
+            "products?"
         )
     if busy < 0.85 and max(run["busy"]) - min(run["busy"]) <= 0.15 * run["span"]:
         return (
-            "For the rest they wait for communication. How many bytes do your collectives move between the nodes, in "
-            "which dtype, how often in a step, and which kernels overlap them?"
+            "The rest of the time, they wait for communication. How many bytes do your collectives move between the "
+            "nodes, in which dtype, how often in a step, and which kernels overlap them?"
         )
     if sum(run["flops"]) > 1.2 * needed_flops():
-        return "Recompute less: which blocks have to, for the step to fit?"
+        return "Recompute less: which blocks must be recomputed for the step to fit?"
     if max(run["busy"]) - min(run["busy"]) > 0.15 * run["span"]:
         return "One GPU has more work than the others, which wait for it."
     return "All GPUs are idle for part of the step. Which communication crosses the network, and how often in a step?"
@@ -614,7 +615,7 @@ def compare_resumed(student, ranks, others, seed=0):
             why = "Save and load all weights."
             if number > before + 1:
                 why = (
-                    "The weights were right, and the update after them is not: save and load all of AdamW's state too."
+                    "The weights were right, but the update after them is not: save and load all of AdamW's state too."
                 )
             need(
                 abs(own - loss) <= SAME_RUN * loss,
@@ -697,7 +698,7 @@ def right_ledger(events, begin, end, needed, peak) -> dict[str, float]:
 WHAT = {
     "compute": "the time in which a kernel of another phase than the optimizer runs",
     "optimizer": "the time in which only kernels of the optimizer run",
-    "exposed": "the time in which communication is open and no kernel runs",
+    "exposed": "the time in which communication is in progress and no kernel runs",
     "idle": "the time in which neither runs",
     "mfu": "needed / (span * peak)",
     "hfu": "the operations from begin to end / (span * peak)",
@@ -722,11 +723,11 @@ def compare_ledger(student, events, told, begin=0.0, end=10.0, needed=4e12, peak
 
 def why_ledger(key, own, events, begin, end, peak) -> str:
     if key == "hfu" and math.isclose(own, sum(e["flops"] for e in events) / (end - begin) / peak, rel_tol=1e-6):
-        return " Yours counts whole kernels. Of one that begin or end cuts, count the share that lies between them."
+        return " Yours counts whole kernels. If begin or end cuts a kernel, count the share that lies between them."
     kinds = {"exposed": ("comm",), "compute": ("kernel",)}.get(key, ())
     spans = [(e["start"], e["end"]) for e in events if e["kind"] in kinds]
     if spans and math.isclose(own, sum(stop - start for start, stop in spans), rel_tol=1e-6):
-        return " Yours is the sum of all durations. Events overlap, each other and the ends of the step."
+        return " Yours is the sum of all durations. Events overlap each other and the ends of the step."
     if key == "exposed" and math.isclose(own, covered(spans, begin, end), rel_tol=1e-6):
         return " Yours counts communication that kernels hide."
     return ""
