@@ -108,7 +108,7 @@ def compare_pipelined(student, places, samples, size, *, stacks=TWO, seed=1, com
         compare_gradients(run["gradients"], gradients)
 
 
-@ex1.fact("with two stages, each stage is on its device, and output and gradients are those of the whole batch")
+@ex1.fact("with two stages, each stage is on its device, and output and gradients match those of the whole batch")
 def _(student):
     compare_pipelined(student, student.devices, 12, 4)
 
@@ -493,7 +493,7 @@ def compare_overlapping(student, device0, device1, samples, size, *, widths=(4, 
         need_places(run["places"], places)
 
 
-@ex3.fact("the loss and the gradients are those of the whole batch, as in the given loop")
+@ex3.fact("the loss and the gradients match those of the whole batch, as in the given loop")
 def _(student):
     compare_overlapping(student, *student.devices, 12, 4)
     compare_overlapping(student, *student.devices, 7, 3, loss="L1Loss")

@@ -1301,8 +1301,8 @@ def need_training(run, rows, size, steps):
     )
     need(
         len(run["rows"]) == steps and run["updates"] == steps,
-        f"{steps} steps take as many forward passes and updates, but your code made {len(run['rows'])} forward passes "
-        f"and {run['updates']} updates.",
+        f"Each step takes one forward pass and one update, but in {steps} steps your code made {len(run['rows'])} "
+        f"forward passes and {run['updates']} updates.",
     )
     need(len(returned) == steps, f"train_resumably returned {len(returned)} losses for {steps} steps.")
     need(returned == run["losses"], "the returned losses are not the values of loss_fn in each step.")

@@ -1455,7 +1455,7 @@ def need_mended(student, ranks, recipe):
         )
 
 
-@ex5.fact("on one rank, the mean loss is that of one process without shards")
+@ex5.fact("on one rank, the mean loss matches that of one process without shards")
 def _(student):
     compare_losses(student, RECIPE)
 

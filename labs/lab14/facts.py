@@ -251,7 +251,7 @@ def split(student, blocks0=2) -> list[str]:
     return [device0] * blocks0 + [device1] * (SIZES[3] - blocks0)
 
 
-@ex1.fact("after the prompt, the logits are those of the model without a cache, on the last device")
+@ex1.fact("after the prompt, the logits match those of the model without a cache, on the last device")
 def _(student):
     compare_decoders(student, split(student), [(2, 7, 0)])
 
@@ -439,7 +439,8 @@ ex2 = lab.exercise(
         "Compute the bytes of one block first: its weights, and its cache for the longest request. Then compute how "
         "many blocks fit on a GPU.",
         "Which GPU also holds the embedding, and which one also holds the head? With one GPU, it is the same one.",
-        "Put as many blocks as fit on the first GPU, then on the next. How do you notice that blocks are left over?",
+        "Put as many blocks as fit on the first GPU, then on the next. How can your code detect that blocks are left "
+        "over?",
     ],
 )
 

@@ -308,7 +308,7 @@ def compare_ring_gradients(run, given, right, pull, ranks):
                 need(False, f"the gradient of {name} on rank {rank} is not that of one device. {why}")
 
 
-@ex1.fact("each rank's output is that of one device, with 2 and 4 ranks, even if scores are large")
+@ex1.fact("each rank's output matches that of one device, with 2 and 4 ranks, even if scores are large")
 def _(student):
     compare_ring(student, 2, (2, 2, 3, 4), backward=False)
     compare_ring(student, 4, (1, 2, 3, 4), backward=False)
@@ -1003,7 +1003,7 @@ def compare_loss_gradient(found, whole, targets, ranks, rank, scale):
         need(False, f"the gradient of logits on rank {rank} is not this rank's part of one device's. {why}")
 
 
-@ex3.fact("the loss and the gradient are those of one device, with 2 and 4 ranks")
+@ex3.fact("the loss and the gradient match those of one device, with 2 and 4 ranks")
 def _(student):
     compare_loss(student, 2, 5, 12)
     compare_loss(student, 4, 6, 20, seed=1)
@@ -1348,7 +1348,7 @@ def _(student):
     compare_block(student, 4, (2, 2, 6), inner="attention", backward=False)
 
 
-@ex4.fact("all gradients are those of one device, including that of the norm's weight")
+@ex4.fact("all gradients match those of one device, including that of the norm's weight")
 def _(student):
     compare_block(student, 2, (2, 3, 6))
     compare_block(student, 4, (2, 2, 6), inner="attention")

@@ -67,8 +67,8 @@ ex1 = lab.exercise(
         "different dtypes": "Allocate the output in the dtype of x.",
         "split sizes": "Output splits say how many rows come from each rank, input splits how many go there. "
         "In the backward pass, the two are exchanged.",
-        "equal pieces": "Without split sizes, every rank gets the same number of rows. Rows need both lists. The "
-        "counts need a number for each expert of all ranks, even for one without tokens (minlength).",
+        "equal pieces": "Without split sizes, every rank gets the same number of rows. Pass both lists for rows. "
+        "Exchange a count for each expert of all ranks, even for one without tokens (minlength).",
         "which expects": "The split sizes do not fit together: a rank does not send the number of rows that the other "
         "one expects. "
         "Exchange the counts.",
@@ -419,7 +419,7 @@ def need_bytes(sent: list, layer: Layer, row: int):
         )
 
 
-@ex1.fact("on two ranks with one expert each, outputs and gradients are those of one device, and the bytes are right")
+@ex1.fact("on two ranks with one expert each, outputs and gradients match those of one device, and the bytes are right")
 def _(student):
     compare_experts(student, [5, 3], 2, 1)
 

@@ -755,12 +755,12 @@ def need_weights(rank, step, after, model, ranks, small):
             + (
                 "The norm is below max_norm, so that no gradient is scaled: the factor is at most 1."
                 if small
-                else "Is its gradient right, and clipped once by the norm of all?"
+                else "Is its gradient right, and clipped once by the norm of all gradients?"
             ),
         )
 
 
-@ex3.fact("on two ranks, losses, norms and weights are those of one device")
+@ex3.fact("on two ranks, losses, norms and weights match those of one device")
 def _(student):
     compare_steps(student, 2, (6, 8, 5), tokens=8)
 
@@ -1114,7 +1114,7 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
         need(
             sum(last["sizes"][-1]) <= 3.5 * largest,
             f"in the end the folder has {sum(last['sizes'][-1]) / largest:.0f} checkpoints. Delete all but the last "
-            "two, also those that a killed process has left behind.",
+            "two, including those that a killed process has left behind.",
         )
 
 
@@ -1186,7 +1186,7 @@ def _(student):
     need_alone(student.run(run_lives, 8, 3, 11, [[None, ""]], 1)["alone"], 11, 3)
 
 
-@ex4.fact("after a kill in a forward pass, the losses and weights are those of a run without a kill")
+@ex4.fact("after a kill in a forward pass, the losses and weights match those of a run without a kill")
 def _(student):
     compare_lives(student, [(("forward", 14), ""), (None, "")], steps=15, begins=[12], words="a kill in step 14")
 
