@@ -531,7 +531,7 @@ def _(student):
     compare_training_memory(student, "shared", student.devices, "sgd")
 
 
-@ex3.fact("each element counts with the bytes of its dtype, and buffers do not count")
+@ex3.fact("each element takes its dtype's number of bytes, and buffers do not count")
 def _(student):
     compare_training_memory(student, "float64 and bfloat16", student.devices, "sgd")
     compare_training_memory(student, "buffers", student.devices, "adam")
