@@ -825,22 +825,22 @@ def _(student):
 
 @ex3.fact("on four devices, parameters may have any number of elements, even a single one")
 def _(student):
-    compare_sharded(student, places_of(student, 4), ODD, 3)
+    compare_sharded(student, places_of(student, 4), ODD, 3, steps=2)
 
 
 @ex3.fact("a frozen parameter keeps its values")
 def _(student):
-    compare_sharded(student, places_of(student, 2), EVEN, 3, frozen=2)
+    compare_sharded(student, places_of(student, 2), EVEN, 3, frozen=2, steps=2)
 
 
 @ex3.fact("Adam gets the mean of the gradients, not their sum (gradients so small that eps, 1e-8, matters)")
 def _(student):
-    compare_sharded(student, places_of(student, 4), EVEN, 3, scale=1e-7)
+    compare_sharded(student, places_of(student, 4), EVEN, 3, scale=1e-7, steps=2)
 
 
 @ex3.fact("many updates are not lost, although each is too small for bfloat16", part="float32")
 def _(student):
-    compare_sharded(student, places_of(student, 2), EVEN, 3, steps=8, lr=3e-4, again=True)
+    compare_sharded(student, places_of(student, 2), EVEN[:1], 3, steps=8, lr=3e-4, again=True)
 
 
 @ex3.fact("an update depends only on the gradients, even if the weights are large")
@@ -946,7 +946,6 @@ def need_shards(student, places, stack, rows=1):
     part="memory and bytes",
 )
 def _(student):
-    need_shards(student, places_of(student, 2), LARGE)
     need_shards(student, places_of(student, 4), LARGE)
 
 
@@ -1279,7 +1278,6 @@ def need_bytes(moved, once):
     "one layer at a time is whole, and the backward pass all-gathers it without recomputing it (simulated devices)"
 )
 def _(student):
-    need_freed(student, places_of(student, 2), 128, 12)
     need_freed(student, places_of(student, 4), 128, 12)
 
 
@@ -1320,8 +1318,9 @@ ex5 = lab.exercise(
         "ranks in turns cannot reduce by": "FSDP2 averages gradients by itself. Leave its divide factor unchanged.",
     },
 )
-RECIPE = (16, 128, 4, 1)  # layers, hidden, steps, seed
-TOGETHER = (4, 32, 4, 1, 2)  # and the batches whose gradients are shorter than CLIP
+RECIPE = (4, 64, 4, 1)  # layers, hidden, steps, seed
+DEEP = (16, 128, 3, 1)  # so many layers that a few whole ones are little
+TOGETHER = (3, 32, 4, 1, 2)  # and the batches whose gradients are shorter than CLIP
 ALIKE = 5e-5  # of a loss
 FLOAT32 = 4  # bytes
 GROWN = 0.1  # of the activations of `held_out`'s forward pass: what a rank may hold more before each batch
@@ -1467,4 +1466,4 @@ def _(student):
 
 @ex5.fact("on eight ranks, each holds its shards, a few layers and one pass's activations (simulated devices)")
 def _(student):
-    need_mended(student, 8, RECIPE)
+    need_mended(student, 8, DEEP)
