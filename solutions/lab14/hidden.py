@@ -29,9 +29,11 @@ def _(student):
 @seen.ex1.fact("with another cut and swapped devices, a step is as cheap and the cache on its blocks' devices")
 def _(student):
     device0, device1 = student.devices
-    shape = (3, 30, 20)
+    places, shape = [device1, device0, device0, device0], (3, 40, 10)
+    with seen.watching(places, shape):
+        run = seen.ask_watched(student, places, shape)
     for need in (seen.need_one_token, seen.need_cache_in_place, seen.need_few_copies):
-        need(student, [device1, device0, device0, device0], shape)
+        need(student, places, shape, run)
 
 
 @seen.ex2.fact("cache_bytes is also right with other sizes")
