@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import CellType, FunctionType, MethodType
+from operator import is_
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ import torch
 from torch import nn
 
 MOST_NUMBERS = 1_000_000  # of a tensor or an array that is put back
+# What has nothing inside and cannot change, or stays as it is: most of what there is.
+LEAVES = {bool, int, float, complex, str, bytes, NoneType, range, slice, BuiltinFunctionType, ModuleType}
 
 
 def forgetting(function: Callable) -> Callable[[], None]:
@@ -31,7 +34,7 @@ def forgetting(function: Callable) -> Callable[[], None]:
     waiting: list[Any] = [function]
     while waiting:
         thing = waiting.pop()
-        if id(thing) in seen:
+        if type(thing) in LEAVES or id(thing) in seen:
             continue
         seen[id(thing)] = thing  # kept, so that no other gets its address
         own = _way_back(thing, home)
@@ -106,16 +109,22 @@ def _way_back(thing: Any, home: str) -> Callable[[], None] | None:
 
 
 def _refill(thing, before, clear: Callable, fill: Callable) -> None:
-    if _parts(thing) != _parts(before):
+    if not _as_before(thing, before):
         clear(thing)
         fill(thing, before)
 
 
-def _parts(thing) -> list:
-    """Which objects are in it: objects of the notebook may compare as they please."""
+def _as_before(thing, before) -> bool:
+    """Whether the same objects are in it: objects of the notebook may compare as they please."""
     if isinstance(thing, dict):
-        return [(id(key), id(value)) for key, value in dict.items(thing)]
-    return sorted(map(id, thing)) if isinstance(thing, set) else [id(each) for each in thing]
+        if dict.__len__(thing) != len(before):
+            return False
+        return all(map(is_, dict.values(thing), before.values())) and all(map(is_, dict.keys(thing), before))
+    if isinstance(thing, set):
+        return set(map(id, thing)) == set(map(id, before))
+    if type(thing) is list:
+        return len(thing) == len(before) and all(map(is_, thing, before))
+    return [id(each) for each in thing] == [id(each) for each in before]
 
 
 def _refill_cell(cell: CellType, before: tuple) -> None:
