@@ -69,5 +69,5 @@ def _(student):
 @seen.ex5.fact("with more micro-batches and swapped devices, memory is lower and both devices work at the same time")
 def _(student):
     device0, device1 = student.devices[::-1]
-    seen.need_less_memory(student, device0, device1, 6000, 500)
-    seen.need_pipeline(student, device0, device1, 8)
+    seen.need_less_memory(student, device0, device1, 5000, 500)
+    seen.need_pipeline(student, device0, device1, 6)
