@@ -20,6 +20,7 @@ cannot tell, all exercises are judged.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -208,6 +209,7 @@ def in_a_fork(work: Callable[[], dict]) -> dict:
         return work()
     assert not STATUS.exists() or "\nThreads:\t1\n" in STATUS.read_text(), "a fork would copy one of several threads"
     reading, writing = os.pipe()
+    gc.freeze()  # a collection in the fork would visit all that this process has, and so copy its memory
     child = os.fork()
     if child == 0:
         _work_and_end(work, writing)
