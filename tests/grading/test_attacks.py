@@ -40,7 +40,7 @@ LONGEST_FEEDBACK = 100_000
 PART = re.compile(r"first|last|build|several|class|instead of \w+")
 KEYS = "lab|honest|keeps|may lose|seconds|within|limit"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
-GROUPS = 1  # of tests, each with a grader of its own, which takes ten CPU seconds to start
+GROUPS = 2  # of tests, each with a grader of its own, which takes ten CPU seconds to start; `make test` has the first
 # What most of the time goes into. Judged where an attack is about it, and in innocent notebooks: those of lab01 here,
 # those of the others in test_sealed_kernels.py.
 COSTLY = {"lab01": {"ex2", "ex5"}, "lab04": {"ex1", "ex2", "ex4", "ex5"}, "lab05": {"ex2", "ex3", "ex5"}}
@@ -347,7 +347,7 @@ def each(names: list[str]) -> list:
     """A parameter for each attack: first those that `make test` runs, which the table in attacks/README.md names."""
     first = [name for name in names if name in first_attacks()]
     others = [name for name in names if name not in first]
-    return [pytest.param(name, marks=group(number)) for number, name in enumerate(first)] + [
+    return [pytest.param(name, marks=group(0)) for name in first] + [
         pytest.param(name, marks=[group(number), THOROUGH]) for number, name in enumerate(others)
     ]
 
@@ -437,7 +437,10 @@ def test_a_class_with_attackers_is_graded_to_the_end(name, tmp_path):
     assert len(list((out / "feedback").glob("*.txt"))) == len(rows), written
 
 
-@pytest.mark.parametrize("number", [pytest.param(number, marks=group(number)) for number in range(GROUPS)])
+INNOCENT = [pytest.param(number, marks=[group(number), *([THOROUGH] if number else [])]) for number in range(GROUPS)]
+
+
+@pytest.mark.parametrize("number", INNOCENT)
 def test_the_same_grader_still_gives_an_innocent_notebook_everything(number):
     result = world().grade(world().content, "lab01", 90)
     assert not unharmed(result)
