@@ -381,7 +381,7 @@ def _(student):
     compare_where(student, rows, 0, 8, one=7.5 / 8, copy=0.5 / 8)
 
 
-@ex2.fact("a copy between the CPU and device1 counts, and the recording need not begin at 0")
+@ex2.fact("a copy between the CPU and device1 counts, even if the recording begins after 0")
 def _(student):
     rows = [(0, "kernel", 2, 4), (1, "cpu", 4, 6), (1, "kernel", 6, 9)]
     compare_where(student, rows, 2, 10, one=5 / 8, copy=2 / 8, host=1 / 8)
@@ -916,7 +916,7 @@ def same(mine, theirs):
     return mine.shape == theirs.shape and np.allclose(mine, theirs, **CLOSE)
 
 
-@ex5.fact("device0 gets as many layers as fit at the peak of a step with Adam, and outputs and gradients do not change")
+@ex5.fact("device0 gets as many layers as fit at the peak of a step with Adam; outputs and gradients do not change")
 def _(student):
     compare_fit(student, SIX, 2 * ONE + ONE // 2, 4, *student.devices)
 

@@ -603,8 +603,8 @@ ex3 = lab.exercise(
         "Follow one shard through a step. What does its owner receive, what does the owner compute, and which devices "
         "need the result?",
         "torch.optim.Adam takes any list of tensors and reads the .grad of each tensor.",
-        "List everything that a device holds after a step. What else is there besides three float32 tensors of its "
-        "shards?",
+        "List everything that a device holds after a step. Each of its shards needs three float32 tensors. What else "
+        "is there?",
     ],
 )
 
