@@ -966,7 +966,7 @@ def need_links(sent, nodes, per_node, size, item):
     )
 
 
-@ex4.fact("on two nodes of two ranks, x is the sum over all ranks, and each rank sends only its shard to other nodes")
+@ex4.fact("on two nodes of two ranks, x is the sum over all ranks; each rank sends only its shard to other nodes")
 def _(student):
     compare_levels(student, 2, 2, (8,))
 
