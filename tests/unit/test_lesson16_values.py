@@ -54,7 +54,7 @@ def test_the_network_is_hidden_from_so_many_tokens_on_and_a_causal_mask_is_hardl
     idle = [timeline.bubble_fraction() for timeline in ring]
     assert idle[1] > 0.02 > idle[2]
     assert "From 64k on" in EXPLAINED["3"]
-    assert f"At 8k, ranks are idle for {idle[0]:.0%} of the time, at 32k for {idle[1]:.0%}" in EXPLAINED["3"]
+    assert f"At 8k, ranks are idle for {idle[0]:.0%} of the time, and at 32k for {idle[1]:.0%}" in EXPLAINED["3"]
     assert ring[-1].span / causal.span == pytest.approx(1.15, abs=0.02)
     assert "About 1.15 times" in EXPLAINED["4"]
     busy = [causal.busy(f"rank {rank}") for rank in range(4)]
