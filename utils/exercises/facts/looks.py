@@ -116,10 +116,10 @@ def _bound(tree: ast.AST) -> Counter[str]:
 
 
 def _inner(probe: ast.FunctionDef) -> set[str]:
-    """The functions in a probe that it calls and gives to nobody, nor any function or class that can reach them.
+    """The functions in a probe that it only calls: neither they nor a function or class that uses them is passed on.
 
-    What they call raises its own events. A function that the notebook is given leads to those that it uses, and they
-    could be exchanged.
+    What they call raises its own events. From a function that the notebook is given it could reach those that this
+    one uses, and exchange them.
     """
     inside = [node for node in ast.walk(probe) if isinstance(node, ast.FunctionDef) and node is not probe]
     uses: dict[str, list] = {node.name: [] for node in inside}
@@ -207,13 +207,10 @@ def _is_own(thing, *, deep: bool = True) -> bool:
     kind = type(thing)
     if kind in ATOMS:
         return True
-    if kind not in KEPT_IN:
-        return False
-    if not deep:
-        return True
-    if kind is dict:
-        return all(type(each) in ATOMS for each in thing) and all(type(each) in ATOMS for each in thing.values())
-    return all(type(each) in ATOMS for each in thing)
+    if kind not in KEPT_IN or not deep:
+        return kind in KEPT_IN
+    inside = [*thing, *thing.values()] if kind is dict else thing
+    return all(type(each) in ATOMS for each in inside)
 
 
 def _filled_in(code: CodeType, meant: dict) -> CodeType:
