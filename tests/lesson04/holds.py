@@ -5,7 +5,9 @@
 assert none < 0.3 * both, (none, both)
 assert none < one < 0.9 * both, (none, one, both)
 assert first_call > statistics.median(runs), (first_call, runs)
-assert statistics.mean(disturbed) > 1.5 * statistics.median(disturbed), disturbed
+# Beside a load the runs themselves may differ tenfold. The slow one still never takes the median beyond the others.
+assert statistics.median(disturbed) <= max(runs), (runs, disturbed)
+assert statistics.mean(disturbed) > 1.4 * runs[-1] + statistics.mean(runs), (runs, disturbed)
 assert low <= high, (low, high)
 assert sum(took[line] > 200e-6 for line in lines) == 5, took
 assert between < 0.9 * complete, (between, complete)

@@ -8,7 +8,7 @@ assert results["05/1"] > 60, results
 assert results["05/2"] == round(milliseconds[0], 1), (results, milliseconds)
 assert max(milliseconds) < 1.1 * min(milliseconds), milliseconds
 assert min(percent.values()) > 60, percent
-assert batches["all_at_once"] > 2.5 * batches["one_by_one"], batches
+assert products["all_at_once"] > 2.5 * products["one_by_one"], products
 assert in_turn < 1.1 < 1.5 < at_once < 2.1, (in_turn, at_once)
 most, less, _ = uneven.imbalance()
 assert most[0] == "simgpu:0", most
