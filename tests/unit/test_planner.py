@@ -13,6 +13,7 @@ from utils.common.errors import Problem
 from utils.planner import Cluster, HostProfile, Layout, estimate_layout, llama, mpt, nanotron, of_module, plan, why_not
 from utils.planner.cluster import CPU_ADAM
 from utils.planner.estimate import BUFFERS, CONTEXT, cut_by_time
+from utils.planner.layouts import KERNELS
 from utils.planner.models import Split
 from utils.planner.replay import CHANNELS, Groups, Replay
 from utils.planner.simulating import simulate
@@ -138,6 +139,29 @@ def test_the_search_offloads_where_nothing_else_fits(model):
     asked = plan(model, Cluster(room, 1), 2, offload=("none", "weights"), **limits)
     assert {each.layout.offload for each in asked.fits} == {"none", "weights"}
     assert asked.best(1)[0].layout == usual.best(1)[0].layout
+
+
+def test_compiled_and_float8_kernels_take_a_share_of_eager_ones(model):
+    eager, compiled, float8 = (cost(model, rows=32, kernels=kernels) for kernels in KERNELS)
+    assert 1.1 < eager.seconds / compiled.seconds <= 1 / KERNELS["compiled"]
+    assert 1.3 < eager.seconds / float8.seconds <= 1 / KERNELS["float8"]
+    assert eager.memory == compiled.memory == float8.memory
+    launches = [cost(model, kernels=kernels).seconds for kernels in KERNELS]
+    assert max(launches) == min(launches), "where the host is what is slow, faster kernels change nothing"
+    asked = plan(model, Cluster("H100", 4), 4, kernels="float8", recompute="none")
+    assert {each.layout.kernels for each in asked.fits} == set(asked.table().kernels) == {"float8"}
+    assert "kernels" not in plan(model, Cluster("H100", 4), 4, recompute="none").table()
+
+
+def test_kernels_that_there_are_not_are_refused_in_a_line(model):
+    old = why_not(Layout(kernels="float8"), model, Cluster("A100-80GB-SXM", 1))
+    assert old == "A100-80GB-SXM has no tensor cores for float8"
+    assert why_not(Layout(kernels="compiled"), model, Cluster("A100-80GB-SXM", 1)) is None
+    with pytest.raises(ValueError, match="kernels='fp8': give one of eager, compiled, float8"):
+        plan(model, Cluster("H100", 4), 4, kernels="fp8")
+    asked = plan(model, Cluster("H100", 1), 1, kernels="float8", recompute="none")
+    with pytest.raises(Problem, match="kernels='float8' is an estimate alone"):
+        asked.simulated(1)
 
 
 def test_a_host_without_room_is_told(model):

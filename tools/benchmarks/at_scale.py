@@ -28,12 +28,11 @@ from .planner import TITANS, titan
 
 ROWS = Path(__file__).parents[2] / "utils" / "simgpu" / "benchmarks" / "data" / "training"
 
-# The sweep and MosaicML had FlashAttention-2, and so had torchtitan in 2024.
+# The sweep and MosaicML had FlashAttention-2.
 H100 = replace(GPUS["H100"], attention=FLASH_ATTENTION_2_ON_HOPPER).in_training()
 # Nanotron's norms, rotary positions and divided products are started by Python code of its own. Chosen for the
 # least time of a layer, 4.1 to 4.4 ms with 4 or 8 GPUs to a tensor group; 65 would fit half A as a whole better.
 SWEPT_H100 = replace(H100, launch=60e-6)
-LIMITED = replace(TITANS, attention=FLASH_ATTENTION_2_ON_HOPPER).in_training(watts=500)
 
 # The sweep's models (nanotron, scripts/scaling_benchmarks.py); 256 rows of 4,096 tokens a step.
 SWEPT = {
@@ -150,7 +149,7 @@ def torchtitan() -> list[Step]:
     for row in rows("torchtitan"):
         if row["how"] == "eager":
             layout = Layout(shard=int(row["gpus"]), rows=2, recompute="selective")
-            ours = estimate_layout(titan("8B"), Cluster(LIMITED, layout.gpus), layout)
+            ours = estimate_layout(titan("8B"), Cluster(TITANS, layout.gpus), layout)
             where = f"torchtitan 8B, {layout.gpus} H100, eager"
             found.append(Step(row, where, "", float(row["tokens_s_gpu"]), ours.tokens_per_second, ours.reason is None))
     return found

@@ -16,7 +16,7 @@ from utils.schedules import Costs, Memory, Schedule, interleaved_1f1b, one_f_one
 from utils.schedules.clock import clock
 
 from .cluster import Cluster, timing
-from .layouts import Layout
+from .layouts import KERNELS, Layout
 from .models import BlockSpec, Model, Split
 from .optimizer import STATES, adamw
 from .replay import SHARE, WORK, Groups, Replay
@@ -213,8 +213,9 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
 
     def traced(block: BlockSpec) -> Trace:
         if block in ends:
-            return _traced(block, gpu, layout.rows, layout.split, "none", False)
-        return _traced(block, gpu, layout.rows, layout.split, layout.recompute, layout.offloads_activations)
+            return _traced(block, gpu, layout.rows, layout.split, "none", False, layout.kernels)
+        how = (layout.recompute, layout.offloads_activations, layout.kernels)
+        return _traced(block, gpu, layout.rows, layout.split, *how)
 
     known = {block: traced(block) for block in set(model.blocks)}
     if layout.cut == "time" and layout.stages > 1:
@@ -227,7 +228,11 @@ def _stages(model: Model, cluster: Cluster, layout: Layout) -> list[Blocks]:
 
 
 @lru_cache(maxsize=4096)
-def _traced(block: BlockSpec, gpu: GpuProfile, rows: int, split: Split, recompute: str, offload: bool) -> Trace:
+def _traced(
+    block: BlockSpec, gpu: GpuProfile, rows: int, split: Split, recompute: str, offload: bool, kernels: str
+) -> Trace:
+    if kernels != "eager":
+        return _traced(block, gpu, rows, split, recompute, offload, "eager").sooner(KERNELS[kernels])
     if recompute != "full":
         return block.traced(gpu, rows, split, recompute == "selective")
     plain = block.traced(gpu, rows, split, False)

@@ -11,6 +11,10 @@ from .models import Model, Split
 MOST_STAGES = 32  # that are searched
 RECOMPUTE = ("none", "selective", "full")
 OFFLOAD = ("none", "weights", "activations", "both")
+UNKNOWN, FLOAT8 = (0, 0), (8, 9)  # compute capability of a profile that states none, and the least for float8
+# What kernels of these kinds take of an eager kernel's seconds in bfloat16: tokens a second and GPU of Llama 3.1 8B on
+# eight H100 (torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, its table 1).
+KERNELS = {"eager": 1.0, "compiled": 5762 / 6667, "float8": 5762 / 8532}
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,9 @@ class Layout:
     With `offload="weights"` the host's memory has each GPU's share of weights, gradients and optimizer state, and its
     CPU trains them (FSDP2's `CPUOffloadPolicy`); with "activations" the inputs of blocks that are recomputed wait there
     for the backward pass (`save_on_cpu`); with "both", both.
+    `kernels` are "eager", or all of them faster by a gain that was measured for one model and is taken for every other
+    (`KERNELS`): "compiled" by `torch.compile`, or "float8", compiled with products in float8. Memory and the
+    number of launches stay as they are.
     `fsdp=False` is for one rank of everything but the pipeline: weights in bfloat16 as they are, nothing wrapped.
     """
 
@@ -43,10 +50,12 @@ class Layout:
     context: int = 1
     experts: int = 1
     offload: str = "none"
+    kernels: str = "eager"
 
     def __post_init__(self):
-        if self.offload not in OFFLOAD:
-            raise ValueError(f"offload={self.offload!r}: give one of {', '.join(OFFLOAD)}")
+        for name, known in (("offload", OFFLOAD), ("kernels", KERNELS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r}: give one of {', '.join(known)}")
 
     @property
     def offloads_weights(self) -> bool:
@@ -86,7 +95,8 @@ class Layout:
         kept = "" if self.reshard or self.shards == 1 else ", weights stay gathered"
         rows = f"{self.micro_batches} x {self.rows} rows"
         offload = f", {self.offload} offloaded" if self.offload != "none" else ""
-        return " x ".join(parts) + f"{experts}, {rows}, recompute {self.recompute}{kept}{offload}"
+        kernels = f", {self.kernels} kernels" if self.kernels != "eager" else ""
+        return " x ".join(parts) + f"{experts}, {rows}, recompute {self.recompute}{kept}{offload}{kernels}"
 
     @property
     def groups(self) -> int:
@@ -102,12 +112,13 @@ def layouts(
     contexts: Sequence[int] = (1,),
     experts: Sequence[int] = (1,),
     offloads: Sequence[str] = ("none",),
+    kernels: str = "eager",
 ) -> Iterator[Layout]:
     """All layouts that use every GPU and divide the batch; of micro-batches, 1, 2, 4, ... `most_rows` rows.
 
     Tensor parallelism stays in a node, and pipelines have no more than `MOST_STAGES` stages: others are not searched.
     A sequence is cut over so many GPUs as `contexts` says, and a model's experts over so many as `experts` does. What
-    is offloaded is each of `offloads` (`OFFLOAD`).
+    is offloaded is each of `offloads` (`OFFLOAD`). All have the same `kernels` (`KERNELS`).
     """
     for tensor in (each for each in _divisors(cluster.gpus) if each <= cluster.per_node):
         for pipeline in _divisors(cluster.gpus // tensor):
@@ -117,7 +128,9 @@ def layouts(
                     for data, shard in ((copies // each, each) for each in _divisors(copies)):
                         for among in experts if model.experts else (1,):
                             if shard * context % among == 0:
-                                layout = Layout(data, shard, tensor, pipeline, context=context, experts=among)
+                                layout = Layout(
+                                    data, shard, tensor, pipeline, context=context, experts=among, kernels=kernels
+                                )
                                 for offload in offloads if pipeline == 1 else ("none",) if "none" in offloads else ():
                                     yield from _with_rows(replace(layout, offload=offload), batch, most_rows)
 
@@ -159,6 +172,8 @@ def why_not(layout: Layout, model: Model, cluster: Cluster) -> str | None:
         return f"interleaved, {layout.micro_batches} micro-batches are no multiple of {layout.pipeline} ranks"
     if layout.pipeline > 1 and layout.micro_batches < layout.pipeline:
         return f"{layout.micro_batches} micro-batches do not fill a pipeline of {layout.pipeline}"
+    if layout.kernels == "float8" and UNKNOWN < cluster.gpu.capability < FLOAT8:
+        return f"{cluster.gpu.name} has no tensor cores for float8"
     return _why_not_offloaded(layout)
 
 

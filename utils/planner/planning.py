@@ -56,7 +56,7 @@ class Plan:
         rows += [_columns(layout) | {"reason": reason} for layout, reason in self.refused]
         found = pd.DataFrame(rows)
         unused = [name for name in ("context", "experts") if set(found[name]) == {1}]
-        unused += ["offload"] if set(found["offload"]) == {"none"} else []
+        unused += [name for name, usual in (("offload", "none"), ("kernels", "eager")) if set(found[name]) == {usual}]
         return found.drop(columns=unused)
 
     def table(self, n: int | None = None, *, everything: bool = False) -> pd.DataFrame:
@@ -77,7 +77,8 @@ class Plan:
         micro-batches at most `FEW_RUN`: both numbers are of a step of so many, and neither has what CPUs compute where
         weights are offloaded. It takes seconds to minutes for each.
 
-        Problem, in one line, for what cannot be simulated: pipelines, and models that are not `llama`'s.
+        Problem, in one line, for what cannot be simulated: pipelines, kernels that are not eager, and models that are
+        not `llama`'s.
         """
         if self.model.sizes is None:
             raise Problem("only models of llama(...) are simulated: how others are cut is not known here")
@@ -89,6 +90,8 @@ class Plan:
                 "every layout that fits has a pipeline, whose ranks do different things: one process cannot stand for "
                 "all of them (docs/planner.md)"
             )
+        if (kernels := self.fits[places[0]].layout.kernels) != "eager":
+            raise Problem(f"a simulated step runs eager kernels: kernels={kernels!r} is an estimate alone")
         shorter = [_shortened(self.fits[place].layout) for place in places]
         rows = []
         for place, layout, ran in zip(places, shorter, simulate(self.model, self.cluster, shorter), strict=True):
@@ -131,13 +134,13 @@ def plan(
     `model` is one of `llama(...)`, or any nn.Module with `row`, one row of its batch. `limits` fix or bound fields of
     layouts: `tensor=8`, `pipeline=(1, 2, 4)`, `recompute="full"`; `most_rows` is the largest micro-batch (4). Sequences
     are cut only where asked for, `context=(1, 2, 4)`. What may be offloaded is searched where nothing fits without it,
-    and where asked for, `offload=("none", "weights")`.
+    and where asked for, `offload=("none", "weights")`. `kernels="float8"` has all of them with kernels of that kind.
     With `shards_in_node` no weights are sharded between nodes: `shard` x `tensor` is at most a node's GPUs, since the
     ranks of a `tensor` group are neighbours (docs/planner.md).
     With `only=5` the time is estimated of as many as it takes to know the 5 fastest, which is quick; the others that
     fit come after them with no time (nan).
 
-    Problem, in one line, for what cannot be planned; ValueError, likewise, for an `offload` that there is not.
+    Problem, in one line, for what cannot be planned; ValueError, likewise, for an unknown `offload` or `kernels`.
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise Problem(f"batch={batch!r}: give a whole number of rows, 1 or more")
@@ -146,6 +149,7 @@ def plan(
             raise Problem("a plain nn.Module needs `row`: one row of its batch, for its shape and dtype")
         model = of_module(model, row)
     how = {"most_rows": limits.pop("most_rows", 4), "only": only, "shards_in_node": shards_in_node}
+    how["kernels"] = limits.pop("kernels", "eager")
     offload = limits.pop("offload", None)
     _require_fields(limits)
     found = _searched(model, cluster, batch, limits, ("none",) if offload is None else _several(offload), **how)
@@ -166,6 +170,7 @@ def _searched(
     most_rows: int,
     only: int | None,
     shards_in_node: bool,
+    kernels: str,
 ) -> Plan:
     """Every layout within the `limits` with each of `offloads`, estimated; none where there is none."""
     begin = time.process_time()
@@ -175,7 +180,7 @@ def _searched(
     )
     found = [
         layout
-        for layout in layouts(model, cluster, batch, most_rows, contexts, experts, offloads)
+        for layout in layouts(model, cluster, batch, most_rows, contexts, experts, offloads, kernels)
         if all(_allowed(getattr(layout, name), limit) for name, limit in limits.items())
         and (not shards_in_node or layout.shards == 1 or layout.shards * layout.tensor <= cluster.per_node)
     ]
@@ -241,6 +246,7 @@ def _columns(layout: Layout) -> dict[str, object]:
         "rows": layout.rows,
         "recompute": layout.recompute,
         "offload": layout.offload,
+        "kernels": layout.kernels,
         "gathered": "each pass" if layout.reshard and layout.shards > 1 else "each step" if layout.shards > 1 else "",
     }
 
@@ -292,5 +298,7 @@ def _short(layout: Layout) -> str:
     gathered = "" if layout.reshard or layout.shards == 1 or layout.pipeline > 1 else " held"
     return (
         f"D{layout.data} S{layout.shard} T{layout.tensor}{more}{pipeline} {layout.micro_batches}x{layout.rows} "
-        f"{layout.recompute}{gathered}" + (f" {layout.offload} off" if layout.offload != "none" else "")
+        f"{layout.recompute}{gathered}"
+        + (f" {layout.offload} off" if layout.offload != "none" else "")
+        + (f" {layout.kernels}" if layout.kernels != "eager" else "")
     )

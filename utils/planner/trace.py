@@ -84,6 +84,14 @@ class Trace(NamedTuple):
         """Of all weights, on this GPU."""
         return sum(unit.numbers for unit in self.units)
 
+    def sooner(self, share: float) -> Trace:
+        """The same with kernels that take this share of their seconds."""
+        forward, backward = (
+            tuple(event * share if isinstance(event, float) else event for event in events)
+            for events in (self.forward, self.backward)
+        )
+        return self._replace(forward=forward, backward=backward)
+
 
 class KernelRecorder(torch_private.DispatchMode):
     """Notes the kernels of what runs inside, and how much memory its tensors hold after each."""
