@@ -57,8 +57,7 @@ from utils.hub.configure import configure
 
 configure(get_config(), {folder!r})  # noqa: F821  (JupyterHub provides it)
 
-# Your university's login in place of the list's password (pip install oauthenticator, or jupyterhub-ltiauthenticator):
-# c.JupyterHub.authenticator_class = "generic-oauth"
+# Your university's login in place of the list's password: docs/classroom.md has the lines.
 """
 KINDS = {
     "address": str,
