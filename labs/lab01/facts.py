@@ -89,8 +89,8 @@ def _(student):
             )
             need(
                 default == "cpu",
-                f"After make_layers, PyTorch's default device is {default}, so later tensors are created there. "
-                "Pass each layer its device instead.",
+                f"After make_layers, PyTorch's default device is {default}, so later tensors are created on that "
+                "device. Pass each layer its device instead.",
             )
 
 
@@ -254,7 +254,8 @@ def _(student):
     need(not same(found, through), "The output is that of relu2 alone. Add the batch to it.")
     need(
         not same(found, 2 * through),
-        "The output is twice that of relu2. Add the batch instead. Did you reassign its name?",
+        "The output is twice that of relu2, because your code adds relu2's output to itself. Add the batch. Did you "
+        "assign that output to the batch's name?",
     )
     need(not same(found, np.maximum(before + x, 0)), "The batch is added before relu2. Add it to the output of relu2.")
     need(
@@ -279,9 +280,9 @@ def _(student):
 
 def what_is_copied_too_often(copied):
     if any(name.startswith("AddBackward") for name in copied):
-        return "One of these copies is the sum. Add on device1, and leave the sum there."
+        return "One of the copied activations is the sum. Add the two tensors on device1, and leave the sum there."
     if any(name.startswith("ToCopyBackward") for name in copied):
-        return "One of these copies is copied again. Copy directly from device0 to device1."
+        return "One of these copies is copied again. Copy the activation directly from device0 to device1."
     return "One copy is enough."
 
 
@@ -387,7 +388,8 @@ ex4 = lab.exercise(
         "Which methods of a module return its parameters or buffers *with* their names? dir(model) lists all methods.",
         "Parameters and buffers are tensors. Which attribute of a tensor gives its device?",
         "named_modules() returns every module. A module's parameters() and buffers() take an argument named recurse.",
-        "Alternatively, start from the names in placement. The text before the last dot is the module's name.",
+        "Alternatively, start from the names that placement returns. The text before the last dot is the module's "
+        "name.",
     ],
 )
 
@@ -506,7 +508,8 @@ def compare_torn(found, expected):
 @ex4.fact("torn_layers finds layers whose bias or buffer is on a different device from their other tensors")
 def _(student):
     with case(
-        "With two torn layers out of four (the bias of torn and the running_mean of norm are on the other device)"
+        "With two torn layers out of four (the bias of the layer torn and the running_mean of the layer norm are on "
+        "the other device)"
     ):
         compare_torn(student.run(tear_a_small_model, *student.devices), ["torn", "norm"])
 
@@ -532,7 +535,7 @@ def tear_a_parent(lab, device0, device1):
 
 @ex4.fact("torn_layers finds a torn module that has children")
 def _(student):
-    with case("With an nn.Sequential of one module that has a child and two parameters of its own on two devices"):
+    with case("With an nn.Sequential of one module that has a child and whose own two parameters are on two devices"):
         compare_torn(student.run(tear_a_parent, *student.devices), ["0"])
 
 
@@ -673,7 +676,7 @@ def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices)
 
 
-@ex5.fact("the same is true with the two devices swapped")
+@ex5.fact("with the two devices swapped, output and gradients are also the same as on one device")
 def _(student):
     compare_split(student, LINEAR_STACK, batch(4, 12), 2, *student.devices[::-1])
 

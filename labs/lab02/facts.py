@@ -35,7 +35,8 @@ ex1 = lab.exercise(
         "each handle in the finally block.",
     ],
     likely={
-        "Expected all tensors": "Call model(x) instead of its layers. Only the model's own forward has the right order "
+        "Expected all tensors": "Call model(x) instead of the model's layers. Only the model's own forward has the "
+        "right order "
         "of layers and copies.",
     },
 )
@@ -124,7 +125,7 @@ def compare_seen(found, expected):
 
 @ex1.fact("devices_seen returns a list, and each entry has three strings: name, input device, and output device")
 def _(student):
-    with case("With a model that creates its layers in a different order than it runs them"):
+    with case("With a model that creates its layers in one order and runs them in another"):
         found = student.run(watch_a_model, *student.devices)
     need(found["kind"] in ("a list", "a tuple"), f"devices_seen returned {found['kind']}. Return a list.")
     for entry in found["seen"]:
@@ -209,7 +210,10 @@ def compare_failure(student, kind, description, expected):
 def why_failure(seen, right) -> str:
     """The mistake that gives these entries."""
     if right and right[-1][-1] == "raised" and seen == right[:-1]:
-        return f" The leaf that raised has no entry. For {right[-1][0]}, a pre-hook runs, but no forward hook runs."
+        return (
+            f" The leaf that raised the exception has no entry. For {right[-1][0]}, a pre-hook runs, but no "
+            "forward hook runs."
+        )
     if seen and seen[-1][-1] == "raised" and (not right or right[-1][-1] != "raised"):
         return f" The leaf {seen[-1][0]} had finished before the model's own forward raised the exception."
     return ""
@@ -399,7 +403,8 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
         for here, there in dict.fromkeys([*truth, *seen]):
             says, right = seen.get((here, there), 0), truth.get((here, there), 0)
             need(
-                says == right, f"From {here} to {there}, your result is {says}, but a timeline has {right} bytes.{why}"
+                says == right,
+                f"From {here} to {there}, your result is {says}, but a timeline shows {right} bytes.{why}",
             )
         took = found["took"]
         need(not took, f"The result is right, but {took} bytes were allocated on the devices. Compute on the CPU.")
@@ -413,7 +418,10 @@ def compare_bytes(student, stack, places, description, *, rows=8, dtype="float32
 CHAIN = [["Linear", 20, 30], ["ReLU"], ["Linear", 30, 10], ["Linear", 10, 7]]
 
 
-@ex2.fact("with one crossing, forward copies the batch and the hidden activation, and backward copies one gradient")
+@ex2.fact(
+    "with one crossing, the forward pass copies the batch and the hidden activation, and the backward pass "
+    "copies one gradient"
+)
 def _(student):
     device0, device1 = student.devices
     for training in (False, True):
@@ -568,7 +576,7 @@ def compare_chain(student, path, description):
     compare_bridges(student, path, "chain", crossings(path), crossings(path), description)
 
 
-@ex3.fact("one move between two devices gives one bridge, and no move gives none")
+@ex3.fact("one move between two devices gives one bridge, and a tensor that does not move has none")
 def _(student):
     device0, device1 = student.devices
     compare_chain(student, [device0, device1], "With a tensor that moves from device0 to device1")
@@ -801,7 +809,7 @@ def why_copied(ways, phase) -> str:
         return "Only the gradient of the hidden activation crosses. The batch needs no gradient."
     if any("cpu" in way for way in ways):
         return "Copy directly from GPU to GPU, and copy the batch from its original device."
-    return "Copy the batch from its original device, leave each layer on its device, and add on device1."
+    return "Copy the batch from its original device, leave each layer on its device, and compute the sum on device1."
 
 
 @ex4.fact("the output is on device1 and equals the output on one device")
@@ -846,7 +854,7 @@ def _(student):
         compare_ways(found, "backward", ways, mean=4 * SIZES[0])
 
 
-@ex4.fact("all of this is also true with the devices swapped")
+@ex4.fact("with the devices swapped, layers, output, gradients and copies are also right")
 def _(student):
     with case("With the devices swapped"):
         compare_all(student, swapped=True)

@@ -255,7 +255,7 @@ def why_norms(norms, lengths, added, max_norm) -> str:
     if same(norms, added):
         return "Your norms are sums of the gradients' norms. Add up the squares, then take the square root."
     if same(norms, [min(length, max_norm) for length in lengths]):
-        return "You return the norms after clipping. Return those before it."
+        return "You return the norms after clipping. Return the norms before clipping."
     if same(norms[1:], lengths[:-1]):
         return "You return the norms of the previous step. Compute the norm after backward()."
     if all(mine < length for mine, length in zip(norms, lengths, strict=True)):
@@ -297,7 +297,7 @@ ex2 = lab.exercise(
     star=True,
     title="A classifier that fits, whatever is in front of it",
     hints=[
-        "You see the output shape of `features` when it runs. Run it on one image.",
+        "To see the shape of the output of `features`, run `features` on one image.",
         "The image may be all zeros. Its shape is (1, 3, image_size, image_size), and it must be on the device of "
         "`features`.",
         "BatchNorm updates its running statistics in training mode. In which mode do the statistics stay the same? "
