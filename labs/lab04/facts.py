@@ -41,8 +41,10 @@ ex1 = lab.exercise(
     points=3,
     title="The parts of a training step",
     hints=[
-        "Measure all four times in the same way. Write a small function that takes the work to time as an argument.",
-        "Synchronize every device in gpus before each reading of the clock, also between forward and backward.",
+        "Measure all four times in the same way. Write a small function that takes the work as an argument and "
+        "times it.",
+        "Synchronize every device in gpus before each reading of the clock, even between the forward and the "
+        "backward pass.",
         "backward() needs the loss from the forward pass, so the timing function must also return the work's result.",
         'For "whole", time another step without waits inside. Read the clock only before and after that step.',
     ],
@@ -203,8 +205,8 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     forwards, steps = seen["forwards"], seen["steps"]
     need(
         forwards == steps,
-        f"The model ran {times(forwards)}, but the optimizer stepped {times(steps)}. Every training step does both "
-        "once, timed or not.",
+        f"The model ran {times(forwards)}, but the optimizer stepped {times(steps)}. Every training step, timed or "
+        "not, runs the model once and steps the optimizer once.",
     )
     least = 1 + 2 * repeats
     need(
@@ -239,7 +241,8 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
     right = dict(zip(PARTS, seen["right"], strict=True))
     need(
         len(readings) > 1,
-        f"clock() was called {times(len(readings))}. Read both times from the clock that is passed to time_step.",
+        f"clock() was called {times(len(readings))}. Read the start and end times from the clock that is passed to "
+        "time_step.",
     )
     for part in PARTS:
         found, wanted = told[part], right[part]
@@ -299,7 +302,9 @@ def compare_step_times(student, devices, disturbed_but=None, **how):
         )
 
 
-@ex1.fact("time_step runs one step as a warm-up, then for each repeat one timed in parts and one timed as a whole")
+@ex1.fact(
+    "time_step runs one step as a warm-up, then, for each repeat, one step timed in parts and one step timed as a whole"
+)
 def _(student):
     compare_steps(student, student.devices, width=50)
 
@@ -694,7 +699,7 @@ def compare_part_times(told, right):
     )
     need(
         min(told) > -1e-6,
-        f"{where} One time is negative. Its end event was recorded before its start event, or on another device. Give "
+        f"{where} One time is negative. The end event was recorded before the start event, or on another device. Give "
         "each part two events of its own, in the stream of its own device.",
     )
     need(
@@ -744,7 +749,8 @@ ex4 = lab.exercise(
     title="One large move instead of many small ones",
     hints=[
         "One copy moves one tensor. How do tensors of different shapes become one tensor with one dimension?",
-        "After the move, split that tensor again. How many elements belong to each piece? Look at the given tensors.",
+        "After the move, split the joined tensor again. How many elements belong to each piece? Look at the given "
+        "tensors.",
         "x.split([6, 5, 8]) splits a tensor of 19 elements into three. Each piece then needs its old shape.",
         "Split and reshape on the new device. Does any step in between cut the autograd graph?",
     ],

@@ -209,7 +209,8 @@ def compare_trained(student, kind):
     need(
         run["steps"] == 2 and run["passes"] == 2,
         "Instead of 2 forward passes and 2 calls to optimizer.step(), watch made "
-        f"{run['passes']} and {run['steps']}. The warm-up step and the recorded step need one of each.",
+        f"{run['passes']} and {run['steps']}. The warm-up step and the recorded step each need one forward pass and "
+        "one such call.",
     )
     same_weights = all(map(same, *run["weights"]))
     need(
@@ -238,7 +239,7 @@ def _(student):
     compare_watch(student, "split", 2048, 16, student.devices, adam=True)
 
 
-@ex1.fact("watch moves y to the output's device, even if this is device0")
+@ex1.fact("watch moves y to the output's device, even if the output is on device0")
 def _(student):
     with case("For a model whose output is on device0"):
         compare_trained(student, "back")
@@ -260,7 +261,7 @@ ex2 = lab.exercise(
         "Split the time axis at all these moments. Nothing changes within an interval, so look at its midpoint.",
         "For each interval, first ask how many devices compute. If none computes, ask whether a copy runs. Without a "
         "copy, the devices wait for the host.",
-        "Include timeline.begin and timeline.end among these moments.",
+        "Split the time axis at timeline.begin and timeline.end, too.",
     ],
 )
 PARTS = ("both", "one", "copy", "host")
@@ -403,8 +404,8 @@ ex3 = lab.exercise(
         "How many elements does a parameter have, and how many bytes does each element take?",
         "Which tensors of a parameter's size exist at the peak, besides the parameter and its gradient?",
         "A frozen parameter counts only once. It has no gradient, and the optimizer stores no tensors for it.",
-        "model.parameters() has a shared weight once and no buffers. model.state_dict() has the weight twice, and also "
-        "the buffers.",
+        "model.parameters() yields a shared weight once and leaves out buffers. model.state_dict() lists the weight "
+        "twice and includes the buffers.",
     ],
 )
 
@@ -500,7 +501,8 @@ def likely_count(kind, optimizer, found, size, total) -> str:
     if kind == "plain":
         copies = found / (size / (2 + STATES[optimizer]))
         return (
-            f"That is {copies:.3g} times the size of the parameters there. Which tensors of this size exist at the "
+            f"That is {copies:.3g} times the size of the parameters on that device. Which tensors of this size "
+            "exist at the "
             "peak of a step?"
         )
     return {

@@ -43,11 +43,13 @@ ex1 = lab.exercise(
     title="Cut a ResNet at any block",
     hints=[
         "Each group is an nn.Sequential, so you can index it and loop over it. Where do you count the blocks?",
-        "Make one list of all blocks, from the first of layer1 to the last of layer4. `cut` is an index into it.",
+        "Make one list of all blocks, from the first of layer1 to the last of layer4. `cut` is an index into this "
+        "list.",
         "Parameter names come from attributes. Assigning an nn.Sequential or nn.ModuleList to an attribute adds names. "
         "Building the list in a method does not.",
-        "In forward, loop over this list of blocks. Before which block do the activations move?",
-        "One line of ResNet's forward flattens the features of each image without a module. Does your forward have it?",
+        "In forward, loop over the list of all blocks. Before which block do the activations move?",
+        "One line of ResNet's forward flattens the features of each image without a module. Does your forward "
+        "contain this line?",
     ],
     likely={
         "shapes cannot be multiplied": "Does your forward flatten each image's features before fc, as ResNet's does?",
@@ -569,7 +571,8 @@ def compare_seconds(
         need(
             not trained_before or abs(found - right / 2) > 1e-6 * right,
             f"copy_seconds returned the time of one copy. A parameter before or inside {last!r} is trainable, so a "
-            "gradient crosses back in both modes. (Under no_grad, no output requires a gradient.)",
+            "gradient crosses back in training mode and in evaluation mode. (Under no_grad, no output requires a "
+            "gradient.)",
         )
         likely = [words for seconds, words in mistakes if abs(found - seconds) < 1e-6 * right]
         need(
@@ -634,8 +637,8 @@ ex4 = lab.exercise(
     title="Where does a wrong split go wrong?",
     hints=[
         "Collect the output of every leaf of one model by name. Do the same for the other model, and then compare.",
-        "In which order do you compare? named_modules() follows the order of definition, and hooks run in the order of "
-        "calls.",
+        "In which order do you compare? named_modules() follows the order of definition, but hooks run in the order "
+        "of calls.",
         "A hook that stores the output stores the tensor itself. How does an in-place ReLU then change this tensor?",
         "The two outputs can be on different devices. Before torch.allclose, compare their shapes and move both to one "
         "device.",
@@ -799,7 +802,7 @@ def judge_difference(student, bug, device0, device1, seed=1, rows=16):
         need(seen["same"], "first_difference changed a module's mode. Do not call eval() or train().")
 
 
-@ex4.fact("first_difference returns None for a correct split, and for a wrong weight the name of its leaf")
+@ex4.fact("first_difference returns None for a correct split and, if a weight is wrong, the name of its leaf")
 def _(student):
     for device0, device1, order in orders_of(student):
         with order:
