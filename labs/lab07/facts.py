@@ -399,7 +399,7 @@ def _(student):
     judge_cut(student, "convolutions in front", list(range(1, 9)), student.devices[1])
 
 
-@ex3.fact("backward counts as well as forward, and their times are not proportional")
+@ex3.fact("the backward pass counts as well as the forward pass, and their times are not proportional")
 def _(student):
     judge_cut(student, "matrix products before norms", list(range(1, 10)), student.devices[0])
 
@@ -409,7 +409,7 @@ def _(student):
     judge_cut(student, "matrix products before Tanh layers", [1, 2], student.devices[0])
 
 
-@ex3.fact("forward counts as well as backward, and x itself needs no gradient")
+@ex3.fact("the forward pass counts as well as the backward pass, and x itself needs no gradient")
 def _(student):
     judge_cut(student, "a wide input", [1, 2], student.devices[0])
     judge_cut(student, "a wide activation inside", [1, 2], student.devices[0])

@@ -113,7 +113,7 @@ def _(student):
     compare_pipelined(student, student.devices, 12, 4)
 
 
-@ex1.fact("the same holds for three stages and a smaller last micro-batch")
+@ex1.fact("output and gradients also match with three stages and a smaller last micro-batch")
 def _(student):
     device0, device1 = student.devices
     compare_pipelined(student, [device0, device1, device1], 10, 4, stacks=THREE)
@@ -744,7 +744,7 @@ def compare_share(student, device0, device1, how, widths, m, lazy=False):
         )
 
 
-@ex4.fact("the share is the bound of the step's own kernels divided by its time, whichever device is busier")
+@ex4.fact("the share is the bound of the step's own kernels divided by the step's time, whichever device is busier")
 def _(student):
     for widths in ((20_000, 40_000), (40_000, 10_000)):
         compare_share(student, *student.devices, "pipeline", widths, 4)

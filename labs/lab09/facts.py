@@ -458,7 +458,7 @@ def compare_without(student, device0, device1, channels, groups, alone=False):
         whole, *cut = run["outputs"]
         need(
             all(np.allclose(each, whole, atol=1e-4) for each in cut),
-            "in train mode, the output changes if the batch is split into micro-batches.",
+            "in training mode, the output changes if the batch is split into micro-batches.",
         )
         need(
             np.allclose(whole, expected, rtol=1e-3, atol=1e-4),
@@ -485,11 +485,11 @@ def _(student):
     compare_without(student, *student.devices, (6, 9), 4)
 
 
-@ex3.fact("the returned model is in train mode")
+@ex3.fact("the returned model is in training mode")
 def _(student):
     x = numbers(6, 3, 7, 7, seed=20)
     run = student.run(run_without, *student.devices, [8, 12], 4, x, False)
-    need(run["trains"], "A module of the returned model is in evaluation mode. Leave all modules in train mode.")
+    need(run["trains"], "A module of the returned model is in evaluation mode. Leave all modules in training mode.")
 
 
 def replace_among_others(lab):
@@ -629,7 +629,7 @@ def known_mistakes(x, y, size, classes) -> dict[str, list]:
         counts.append(max(1, int((target != IGNORED).sum())))
         sizes.append(len(piece))
     weights = {
-        "when each micro-batch is weighted by its samples. Weight it by its share of the tokens that count.": [
+        "when each micro-batch is weighted by its number of samples. Use its share of the tokens that count.": [
             n / sum(sizes) / count for n, count in zip(sizes, counts, strict=True)
         ],
         "when all micro-batches have the same weight. Weight each by its share of the tokens that count.": [
@@ -717,7 +717,7 @@ def _(student):
     compare_tokens(student, *student.devices, 14, 4, (6, 1, 3, 2, 5))
 
 
-@ex4.fact("the same holds if no token of a micro-batch or of its first sample counts")
+@ex4.fact("train_step_tokens also works if no token of a micro-batch, or of its first sample, counts")
 def _(student):
     compare_tokens(student, *student.devices, 8, 2, (4, 5, 0, 0))
     compare_tokens(student, *student.devices, 8, 2, (0, 5, 4, 3))
@@ -907,7 +907,7 @@ def compare_dropout(student, device0, device1, samples, size):
     for part, first, again in zip(("part0", "part1"), run["forward"], run["backward"], strict=True):
         need(
             all(mask.any() for mask in first),
-            f"Dropout in {part} dropped no activations in a forward pass. Leave the model in train mode.",
+            f"Dropout in {part} dropped no activations in a forward pass. Leave the model in training mode.",
         )
         known = {mask.tobytes() for mask in first}
         need(
@@ -916,7 +916,9 @@ def compare_dropout(student, device0, device1, samples, size):
             "checkpoint restores the random state of its inputs' devices only. Use a separate checkpoint for each "
             "stage, with inputs on that stage's device.",
         )
-    need(run["trains"], "A module is in evaluation mode after the forward pass. Leave the whole model in train mode.")
+    need(
+        run["trains"], "A module is in evaluation mode after the forward pass. Leave the whole model in training mode."
+    )
 
 
 @ex5.fact("dropout drops the same activations when a stage is recomputed")

@@ -449,7 +449,8 @@ ex3 = lab.exercise(
         "In step 1, look at each action once, and keep a set of the actions that came before.",
         "Step 2 needs a position in each list and a set of finished actions. Loop over all ranks until no rank can "
         "advance.",
-        "When no rank can advance, look at each rank's next action. Which of the actions that it needs has not run, "
+        "When no rank can advance, look at each rank's next action. Which of the actions that this action needs has "
+        "not run, "
         "and in which list is that action?",
         "In step 3, all stages of a rank count together. Which number rises with each F and falls with each B?",
     ],
@@ -562,9 +563,9 @@ def _(student):
 @ex3.fact("step 3 finds the first action above the cap if all else is right")
 def _(student):
     rows = lines(gpipe(2, 3))
-    compare_mistake(student, rows, [0, 1], 2, (0, 2, "memory"), "After F0.2, rank 0 has 3 in flight.")
+    compare_mistake(student, rows, [0, 1], 2, (0, 2, "memory"), "After F0.2, rank 0 has 3 micro-batches in flight.")
     rows = ["F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
-    compare_mistake(student, rows, [0, 1], 2, None, "No rank has more than 2 in flight.")
+    compare_mistake(student, rows, [0, 1], 2, None, "No rank has more than 2 micro-batches in flight.")
     why = "Rank 0 has two stages. After F2.0, it has three forward passes in flight."
     rows = ["F0.0 F0.1 F2.0 B2.0 F2.1 B2.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"]
     compare_mistake(student, rows, [0, 1, 0], 2, (0, 2, "memory"), why)
