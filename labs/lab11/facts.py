@@ -639,7 +639,7 @@ def compare_buckets(student, given, first, cap):
 
 BUCKET_MISTAKES = {
     "You get these buckets when you count elements. The limits are in bytes.": {"sizes": dict.fromkeys(SIZES, 1)},
-    "You get these buckets when every element counts as 4 bytes. A float16 has 2 bytes.": {
+    "You get these buckets when every element counts as 4 bytes. A float16 takes 2 bytes.": {
         "sizes": dict.fromkeys(SIZES, 4)
     },
     "You get these buckets when only one bucket is small. Each dtype has a small first bucket.": {"small": "one"},
@@ -953,7 +953,7 @@ def need_hidden(student, where):
         why = (
             "wait_stream waits for everything queued, which is a whole backward pass. Once a bucket is ready on all "
             "replicas, wait for the events recorded when it was packed. (A stream that waits in every hook waits for "
-            "all buckets of the first replica. Packing after the last replica's hook is too late, and so is a copy "
+            "all buckets of the first replica. It is also too late to pack after the last replica's hook, or to copy "
             "with the default stream at one end.)"
             if min(event.launched for event in copies) < max(event.launched for event in computing)
             else "The first copy was launched after the last kernel of the backward passes. Launch the copies in the "
@@ -974,7 +974,7 @@ def need_hidden(student, where):
         for place, own in zip(where, run["biases"], strict=True):
             need(
                 all(close(mine, mean) for mine, mean in zip(own, right, strict=True)),
-                f"after finish(), the gradients on {place} are not all means over the replicas.",
+                f"after finish(), some gradients on {place} are not means over the replicas.",
             )
         # In a ring, and in a star, the gradients go around 2 (N - 1) times. What each sends to all others is more.
         whole = 4 * BUCKETS * 2 * (WIDTH + 1) * WIDTH
@@ -1045,7 +1045,7 @@ ex5 = lab.exercise(
         "In the middle of an epoch, the next process needs to know which samples are still to come.",
         "If the process is killed while it writes the file, only half a file is left. os.replace puts a complete file "
         "in place at once.",
-        "Compare the number of updates in the saved weights with the number of steps in the file.",
+        "Compare the number of updates that the saved weights have received with the number of steps in the file.",
     ],
 )
 
@@ -1305,7 +1305,7 @@ def need_training(run, rows, size, steps):
         f"forward passes and {run['updates']} updates.",
     )
     need(len(returned) == steps, f"train_resumably returned {len(returned)} losses for {steps} steps.")
-    need(returned == run["losses"], "the returned losses are not the values of loss_fn in each step.")
+    need(returned == run["losses"], "the returned losses are not those that loss_fn computed.")
     a_round = -(-rows // size)
     epochs = [list(chain(*run["rows"][n : n + a_round])) for n in range(0, steps, a_round)]
     for number, epoch in enumerate(epochs):

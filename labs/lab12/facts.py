@@ -156,7 +156,7 @@ def why_received(found, right, setting, way) -> str:
     if is_(right * count):
         return "That is what all ranks receive together."
     if backward == steps and not once and is_(2 * steps * once_around):
-        return "In each micro-batch, a layer's weights or gradients travel once more."
+        return "In each micro-batch, a layer's weights or gradients must be sent one more time."
     if backward and is_(once_around * (forward + reductions)):
         return "All-gathers of the backward pass are missing."
     if is_(once_around * (forward + backward)):
@@ -168,7 +168,7 @@ def why_received(found, right, setting, way) -> str:
     if is_(2 * once_around) or is_(2 * reductions * once_around):
         return "With DDP's all-reduces, a rank receives that much, but FSDP also all-gathers weights."
     if is_(once_around * (2 * steps + reductions)) or is_(once_around * (steps + backward + reductions)):
-        return "Some of these all-gathers find the weights whole already, and send nothing."
+        return "For some of these all-gathers, the weights are whole already, and nothing is sent."
     return "Count the all-gathers and the reduce-scatters of one layer in a step."
 
 
@@ -201,7 +201,7 @@ def why_held(found, right, setting, way) -> str:
     if differs((-2 if stays else -4) * layer):
         return "Layers in flight are missing."
     if once and differs(shard):
-        return "Gradients are either whole or in shards, not both at the peak."
+        return "At the peak, gradients are either whole or in shards, not both."
     return "Add up weights, gradients and Adam's moments, each whole or in shards, and the layers in flight."
 
 
@@ -215,7 +215,7 @@ def _(student):
     compare_switches(student, TEN, 100 * LAYER)
 
 
-@ex1.fact("with little memory, the switches fit, and their bytes and peak are right")
+@ex1.fact("with little memory, the chosen switches fit, and the bytes received and held are right")
 def _(student):
     compare_switches(student, TEN, 20 * LAYER)
 
@@ -391,7 +391,7 @@ def why_short(given, what_to_do) -> str:
     """Which tensor the model's parameters do not have whole when training begins; empty where they have all."""
     for name, (there, of_all) in given.items():
         if there < of_all:
-            return f"The model's parameters start with {there} of the {of_all} values of {name}. {what_to_do}"
+            return f"At first, the model's parameters contain {there} of the {of_all} values of {name}. {what_to_do}"
     return ""
 
 
@@ -507,13 +507,14 @@ def compare_inputs(found, right, places, moved, of_outputs):
 
 
 @ex2.fact(
-    "on two devices, outputs and gradient of x match the unsharded MLP, and so do the outputs after a step of SGD"
+    "on two devices, the outputs and the gradient of x match those of the unsharded MLP, and the outputs still match "
+    "after a step of SGD"
 )
 def _(student):
     compare_parallel(student, places_of(student, 2), (5, 8, 3), 4)
 
 
-@ex2.fact("on four devices, outputs and gradient of x match the unsharded MLP")
+@ex2.fact("on four devices, the outputs and the gradient of x match those of the unsharded MLP")
 def _(student):
     compare_parallel(student, places_of(student, 4), (6, 16, 5), 7)
 
@@ -559,7 +560,8 @@ def need_parts(student, places, sizes, rows=8):
 
 
 @ex2.fact(
-    "each device holds only its own shards, and each pass sends one all-reduce (checked on simulated devices)",
+    "each device holds only its own shards, and each pass communicates with one all-reduce (checked on simulated "
+    "devices)",
     part="memory and bytes",
 )
 def _(student):
@@ -603,8 +605,8 @@ ex3 = lab.exercise(
         "Follow one shard through a step. What does its owner receive, what does the owner compute, and which devices "
         "need the result?",
         "torch.optim.Adam takes any list of tensors and reads the .grad of each tensor.",
-        "List everything that a device holds after a step. Each of its shards needs three float32 tensors. What else "
-        "is there?",
+        "List everything that a device holds after a step. Each of its shards needs three float32 tensors. Does it "
+        "hold anything else?",
     ],
 )
 
@@ -1250,8 +1252,9 @@ def need_freed(student, places, width, depth, rows=2):
             there, back = told["flops"]
             need(
                 back <= 2.4 * there,
-                f"the backward pass does {back / there:.1f} times the work of the forward pass, but the gradients of "
-                "weight and input take only 2 times. All-gather the weight again, but do not recompute the layer.",
+                f"the backward pass performs {back / there:.1f} times the operations of the forward pass, but the "
+                "gradients of the weight and the input need only 2 times as many. All-gather the weight again, but "
+                "do not recompute the layer.",
             )
         compare_numbers(run, expected, places)
 
@@ -1299,7 +1302,7 @@ def _(student):
 ex5 = lab.exercise(
     "ex5",
     star=True,
-    title="Mend a recipe that leaks",
+    title="Fix a recipe that leaks",
     hints=[
         "leaky has five mistakes. Look at how it builds the model, when it creates the optimizer, which norm it clips, "
         "what it keeps after a step, and which losses it adds up.",
@@ -1366,11 +1369,11 @@ def compare_losses(student, recipe):
     if not loss < 1000:
         why.append(
             "The training diverges. Do the shards get `weights`, is the norm of the gradients clipped before the step, "
-            "and does each pass gather the new weights?"
+            "and does each pass all-gather the new weights?"
         )
     why.append(
-        "Compare the initial weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss that "
-        "of `held_out`, after the step?"
+        "Compare the initial weights, clipping, momentum, zero_grad and the dtype with the recipe's. Is each loss "
+        "computed on `held_out`, after the step?"
     )
     need(is_(right), f"train returned {in_digits(loss)}, but one process without shards has {right:.4f}. {why[0]}")
 
@@ -1400,11 +1403,11 @@ def compare_losses_together(student, ranks, recipe):
         told = f"train returned {' and '.join(map(in_digits, losses))}, but one process has {right:.4f}."
         need(
             all(math.isclose(loss, first, rel_tol=ALIKE) for loss in losses) or any(map(math.isnan, losses)),
-            f"{told} `held_out` is whole and the same on each rank, and so are the trained weights. So the loss must "
-            "be the same, too.",
+            f"{told} `held_out` and the trained weights are the same on each rank. The loss must therefore be the "
+            "same, too.",
         )
         why = "Does each rank get its own rows of `weights`, and train on all its pairs? Is the norm that of all "
-        why += "shards together? Are gradients averaged once, which FSDP2 does?"
+        why += "shards together? Are gradients averaged only once, by FSDP2?"
         for count, words in ((ranks, "multiplied"), (1 / ranks, "divided")):
             if math.isclose(first, count * right, rel_tol=ALIKE):
                 why = f"That is the mean loss {words} by the number of ranks, but each rank has the whole `held_out`."
@@ -1427,8 +1430,8 @@ def need_mended(student, ranks, recipe):
         need(len(held) == steps, "iterate once over `batches`: for x, y in batches.")
         need(
             most[0] <= cap,
-            f"a rank holds {most[0]:.2f} before the first batch, and may hold {cap:.2f}. The whole model takes 4. "
-            "Where is it built, and when is it sharded? Or is a whole copy of the weights there?",
+            f"a rank holds {most[0]:.2f} before the first batch, but may hold at most {cap:.2f}. The whole model "
+            "takes 4. Where is it built, and when is it sharded? Or does a whole copy of the weights remain?",
         )
         need(
             run["small"] >= steps or run["gathers"] >= 4 * layers * steps,  # or gradients besides weights, three times
@@ -1448,8 +1451,8 @@ def need_mended(student, ranks, recipe):
         )
         need(
             max(most) <= cap,
-            f"a rank holds {max(most):.2f} in a step, and may hold {cap:.2f}. Which weights or gradients are whole "
-            "there, how many layers at a time, and which old gradients are kept? Between the steps it holds "
+            f"a rank holds {max(most):.2f} in a step, but may hold at most {cap:.2f}. Which weights or gradients are "
+            f"whole then, how many layers at a time, and which old gradients are kept? Between the steps it holds "
             f"{max(held[1:]):.2f}, and its shards take {12 / ranks:.2f}.",
         )
 
@@ -1459,11 +1462,14 @@ def _(student):
     compare_losses(student, RECIPE)
 
 
-@ex5.fact("on two ranks that exchange data, each has that mean loss, even where gradients have norms below CLIP")
+@ex5.fact(
+    "on two ranks that exchange data, each returns the mean loss of one process, even where gradients have "
+    "norms below CLIP"
+)
 def _(student):
     compare_losses_together(student, 2, TOGETHER)
 
 
-@ex5.fact("on eight ranks, each holds its shards, a few layers and one pass's activations (simulated devices)")
+@ex5.fact("on eight ranks, each holds only its shards, a few layers and one pass's activations (simulated devices)")
 def _(student):
     need_mended(student, 8, DEEP)

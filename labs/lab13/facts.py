@@ -230,9 +230,9 @@ ex3 = lab.exercise(
     title="What a failure costs",
     hints=[
         "Without failures, how many saves are there, and when is the job done? Try work=100 and every=40 on paper.",
-        "Let a stretch be a part of the work and its save. Only a complete stretch counts.",
-        "Go from failure to failure. Which stretches end before each failure? When does the next stretch begin? What "
-        "if another failure comes before that?",
+        "Call a part of the work and its save a period. Only a complete period counts.",
+        "Go from failure to failure. Which periods end before each failure? When does the next period begin? What if "
+        "another failure comes earlier?",
     ],
 )
 
@@ -301,7 +301,7 @@ def _(student):
     compare_finished(student, 100, 40, 5, 20, [43])
 
 
-@ex3.fact("a failure during a restart begins the restart again")
+@ex3.fact("after a failure during a restart, the restart begins again")
 def _(student):
     compare_finished(student, 100, 40, 5, 20, [70, 80])
     compare_finished(student, 100, 40, 5, 20, [70, 80, 95])
