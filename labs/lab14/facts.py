@@ -236,8 +236,8 @@ def compare_call(one, right, model, text, prompt, call, last, more=""):
     wanted = (len(text), SIZES[0])
     need(
         shape == wanted,
-        f"the logits after {after} have the shape {shape}, but they should have (sequences, vocabulary) = {wanted}: "
-        "those of the last token.",
+        f"the logits after {after} have the shape {shape}, but they should have (sequences, vocabulary) = {wanted}. "
+        f"Return only those of the last token.",
     )
     need(one["device"] == last, f"the logits are on {one['device']}, but they should be on {last}.")
     if not alike(one["logits"], right[:, place]):
@@ -256,7 +256,7 @@ def _(student):
     compare_decoders(student, split(student), [(2, 7, 0)])
 
 
-@ex1.fact("the same holds after each new token: positions continue, and each token attends to all earlier ones")
+@ex1.fact("after each new token, the logits match, too: positions continue, and each token attends to all earlier ones")
 def _(student):
     compare_decoders(student, split(student), [(2, 7, 5)])
 
@@ -413,7 +413,7 @@ def need_few_copies(student, places, shape, run=None):
         )
         need(
             run["to_host"] <= weights / 4,
-            f"before the last step, {run['to_host']:,} bytes go to the CPU, and the weights have {weights:,}. Compute "
+            f"before the last step, {run['to_host']:,} bytes go to the CPU, and the weights take {weights:,}. Compute "
             "on the blocks' devices.",
         )
         need(
@@ -525,7 +525,7 @@ def _(student):
     compare_bytes(student, TINY, 3, 50)
 
 
-@ex2.fact("the same holds with fewer KV heads than attention heads and numbers of 2 bytes")
+@ex2.fact("cache_bytes is also right with fewer KV heads than attention heads, and with 2-byte numbers")
 def _(student):
     compare_bytes(student, GROUPED, 5, 31)
 
@@ -602,7 +602,7 @@ def compare_place(student, config, memory, sequences, prompt, new, *, fits, para
                 contents = contents_of(number, counts, config, parameters, sequences, prompt + new)
                 need(
                     False,
-                    f"{answer}place returned {counts}. GPU {number} has {free:,} bytes and then needs {one:,}: "
+                    f"{answer}place returned {counts}. GPU {number} has {free:,} bytes, but then needs {one:,}: "
                     f"{contents}.{raising}",
                 )
         need(not run["changed"], "place changed a list or dict that it was given. Work on a copy.")
@@ -627,7 +627,7 @@ def why_refused(fits, config, parameters, memory, every) -> str:
 # has 20,000 and, for 4 sequences of 40 tokens, 40,960.
 
 
-@ex2.fact("place puts every block on one GPU, and weights and the KV cache of the longest request fit")
+@ex2.fact("place puts each block on a GPU, and the weights and the KV cache of the longest request fit")
 def _(student):
     compare_place(student, TINY, [510_000] * 3, 2, 20, 10, fits=[4, 5, 3])
     compare_place(student, GROUPED, [300_000] * 3, 4, 25, 15, fits=[3, 4, 3])
@@ -762,7 +762,7 @@ def _(student):
     compare_interleaved(student, student.devices, [(3, 6), (3, 6)], 6)
 
 
-@ex3.fact("the same holds for three groups of different sizes")
+@ex3.fact("three groups of different sizes also get the tokens that each gets alone")
 def _(student):
     compare_interleaved(student, student.devices, [(2, 5), (4, 3), (1, 7)], 4, seed=2)
 
@@ -841,8 +841,8 @@ def why_taking_turns(run, places, inner_sizes, groups) -> str:
         return "The copy of a hidden state is launched after stage 0 of the next group, so it waits for that stage."
     if "0c1" in order and "c0" not in order:
         return (
-            "Each stage 1 is launched before stage 0 of the next group, and the next copy, which is queued on both "
-            "devices, waits for it: so stage 0 of the next group starts when stage 1 has ended."
+            "Each stage 1 is launched before stage 0 of the next group. The next copy is queued on both devices and "
+            "waits for stage 1, so the next group's stage 0 starts only when stage 1 has ended."
         )
     return "Python does not wait, so look at the order of the launches: which stages does a copy between GPUs wait for?"
 

@@ -127,7 +127,7 @@ def mistaken_operations(config: dict, length: int, recomputed: int) -> Iterator[
     yield "These are a forward pass's operations, not a step's.", count(each=2, attention=4)
     yield "Forward and backward perform more than 3 operations for each weight.", count(each=3)
     yield "A backward pass costs more than a forward pass.", count(each=4, attention=8)
-    yield "Keys and values are counted with a head for each query head.", count(heads="num_attention_heads")
+    yield "Keys and values are counted as if each query head had its own KV head.", count(heads="num_attention_heads")
     yield "An MLP with a gate has a different number of matrices.", count(matrices=2)
     yield "Attention is counted for half of the square. The convention here is the full square.", halved
     yield "Attention's operations grow with the length of the sequence.", count() - 12 * layers * hidden * (length - 1)
@@ -160,10 +160,10 @@ def mistaken_rates(config: dict, peak: dict, sequences: int, length: int, gpus: 
                     f"The peak is that of {dtype}, {kind}, but the products are in {config['torch_dtype']}.",
                     (dense / number),
                 )
-    yield f"It is {gpus} times too large. Use the peak of all GPUs, because `sequences` are those of all GPUs.", gpus
-    yield f"It is {gpus} times too small. Both `sequences` and the peak to divide by are those of all GPUs.", 1 / gpus
+    yield f"It is {gpus} times too large. Use the peak of all GPUs, because `sequences` is for all GPUs.", gpus
+    yield f"It is {gpus} times too small. Both `sequences` and the peak to divide by are for all GPUs.", 1 / gpus
     yield (
-        "`sequences` are those of all GPUs. Dividing them among the GPUs loses the remainder.",
+        "`sequences` is the number for all GPUs. Dividing it among the GPUs loses the remainder.",
         sequences // gpus * gpus / sequences,
     )
     yield "Return a fraction, not a percentage.", 100
@@ -208,13 +208,13 @@ def compare_utilization(student, name, config, sequences, length, seconds, gpus,
         )
 
 
-@ex1.fact("mfu is right for one GPU: weights in products, and attention")
+@ex1.fact("mfu is right for one GPU: it counts the weights in products, and attention")
 def _(student):
     compare_utilization(student, "mfu", SMALL, 8, 3000, 1.4, 1, A100)
     compare_utilization(student, "mfu", SMALL, 2, 15_000, 2.7, 1, A100)
 
 
-@ex1.fact("mfu is right with grouped queries, several GPUs and shared embeddings")
+@ex1.fact("mfu is right with grouped-query attention, several GPUs and shared embeddings")
 def _(student):
     compare_utilization(student, "mfu", GROUPED, 64, 7000, 8.1, 8, H100)
     compare_utilization(student, "mfu", TIED, 32, 3500, 3.6, 4, A100)
@@ -373,7 +373,7 @@ def why_kept(mine: float, found, outputs, of_weights: int) -> str:
             return words
     if mine < right:
         return "Some memory that is kept is not counted."
-    return "Some memory is counted that is not an activation, or is counted more than once."
+    return "Some memory that is not an activation is counted, or some memory is counted more than once."
 
 
 NAMES = {
@@ -381,7 +381,7 @@ NAMES = {
     "head": "a head for the last token",
     "chunked gate": "a gated MLP whose two matrices are the halves of one parameter",
     "block": "a block with fused attention",
-    "unfused block": "a block that computes attention's scores by operators of its own",
+    "unfused block": "a block that computes the attention scores itself",
     "recomputed block": "a block that is recomputed",
 }
 
@@ -408,7 +408,7 @@ def compare_kept(student, kind, sizes, shape, dtype="float32", place="cpu", froz
         if mine != right and mine != again:
             why = f"A second call returned {again:,.0f}. Does `pack` return the tensor?"
         need(mine == right, f"the forward pass keeps {right:,} bytes, but kept_bytes returned {mine:,.0f}. {why}")
-        why = "Begin each call at 0." if again > mine else "Does `pack` return the tensor?"
+        why = "Start each count at 0." if again > mine else "Does `pack` return the tensor?"
         need(mine == again, f"kept_bytes returned {mine:,.0f}, but {again:,.0f} when it was called again. {why}")
 
 
@@ -441,10 +441,10 @@ def need_left_alone(student, kind, sizes, shape, frozen=0, mode="training"):
     with case(words):
         need(
             all(each is not None and bool((each == 2).all()) for each in run["gradients"]),
-            "kept_bytes has changed gradients that the block or x had before. Leave them as they were: bytes are known "
-            "before the backward pass.",
+            "kept_bytes has changed gradients that the block or x had before. Leave them as they were: the bytes are "
+            "known before the backward pass.",
         )
-        need(run["required"], "kept_bytes has changed which tensors require a gradient. Leave that as it was.")
+        need(run["required"], "kept_bytes has changed which tensors require a gradient. Leave requires_grad as it was.")
         need(
             run["modes"] == [mode],
             f"after kept_bytes, layers are in {' and '.join(run['modes'])} mode. Leave them as they were.",
@@ -553,10 +553,10 @@ def greedy(table: dict[str, dict], cap: float, key: Callable[[dict], float]) -> 
 def why_choice(saved: list[str], table: dict[str, dict], cap: float) -> str:
     others = sorted(set(table) - set(saved))
     orders = (
-        ("the most seconds first", lambda each: -each["seconds"]),
-        ("the most bytes first", lambda each: -each["bytes"]),
-        ("the fewest bytes first", lambda each: each["bytes"]),
-        ("the most seconds for each byte first", lambda each: -each["seconds"] / each["bytes"]),
+        ("the operators with the most seconds first", lambda each: -each["seconds"]),
+        ("the operators with the most bytes first", lambda each: -each["bytes"]),
+        ("the operators with the fewest bytes first", lambda each: each["bytes"]),
+        ("the operators with the most seconds for each byte first", lambda each: -each["seconds"] / each["bytes"]),
     )
     if saved and others == best_choice(table, cap)[1]:
         return "These are the operators to recompute. Return those to save."
@@ -594,14 +594,14 @@ def compare_choice(student, table, cap):
         )
 
 
-@ex3.fact("choose stays under the cap, and leaves the least to recompute")
+@ex3.fact("choose does not exceed the cap, and leaves the least to recompute")
 def _(student):
     table = table_of(PRODUCTS)
     for cap in (67_000_000, 100_000_000, 57_000_000, 200_000_000, 115_400_000, 1_000):
         compare_choice(student, table, cap)
 
 
-@ex3.fact("choose finds the best set even if no order of the operators leads to it")
+@ex3.fact("choose finds the best set even where a greedy choice misses it")
 def _(student):
     compare_choice(student, table_of(EVEN), 101)
     compare_choice(student, table_of(MANY), 100)
@@ -735,7 +735,7 @@ def why_policy(mine, saved, sizes, length, place) -> str:
     )
 
 
-@ex3.fact("with contexts, gradients are those without recomputation")
+@ex3.fact("with contexts, gradients match those without recomputation")
 def _(student):
     compare_policy(student, CHOICES["the products"], CHECKED, LENGTH, "cpu")
 
@@ -880,11 +880,11 @@ def why_update(mine, start, first, stale, scale) -> str:
     if share == 0:
         return "The first step does not change the weights."
     if math.isclose(share, scale, rel_tol=0.05):
-        return "The first update is too large by the scale."
+        return "The first update is too large by a factor of the scale."
     if math.isclose(share, 1 / scale, rel_tol=0.05):
-        return "The first update is too small by the scale."
+        return "The first update is too small by a factor of the scale."
     if apart(mine[2:], start[2:], first[2:]) <= ALIKE:
-        return "Only the updates of the first layer differ, whose gradients are the smallest."
+        return "Only the updates of the first layer, whose gradients are the smallest, differ."
     return f"The first update is {share:.3g} times as long as in float32."
 
 
@@ -936,7 +936,7 @@ def compare_mixed(
             need(
                 False,
                 f"after {counted(steps, 'step')}, the updates of the weights differ {share_of(found)} from those in "
-                f"float32, and {ALIKE:.0%} is allowed. {why}",
+                f"float32, but at most {ALIKE:.0%} is allowed. {why}",
             )
 
 
@@ -975,8 +975,8 @@ def _(student):
 def need_precision(run):
     need(
         run["dtypes"] == ["torch.float32"],
-        f"the weights are {' and '.join(run['dtypes'])}. They must stay float32, because small updates are lost in "
-        "fewer bits.",
+        f"the weights are {' and '.join(run['dtypes'])}. They must stay float32, because small updates are lost with "
+        f"fewer bits.",
     )
     need(
         run["forward"] == ["torch.float16"],
@@ -1002,7 +1002,7 @@ def _(student):
 
 def need_still(number, before, after):
     still = all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
-    need(still, f"step {number} overflows, but it changes the weights.")
+    need(still, f"step {number} overflows, but still changes the weights.")
 
 
 def need_survival(student, place, *, seed=5, scale=2.0**40, steps=40, clip=0.5):
@@ -1017,7 +1017,7 @@ def need_survival(student, place, *, seed=5, scale=2.0**40, steps=40, clip=0.5):
         first = run["scales"][0]
         need(
             first == scale / 2,
-            f"the first step overflows, and the scale is {first:,.0f} after it, but should be {scale / 2:,.0f}.",
+            f"the first step overflows. After it, the scale is {first:,.0f}, but should be {scale / 2:,.0f}.",
         )
         skipped = round(math.log2(scale / run["scales"][-1]))
         need(
@@ -1038,7 +1038,7 @@ def need_flood_survived(student, place, *, seed=6, scale=2.0**12, steps=6, flood
         before, after = run["scales"][flood - 2 : flood]
         need(
             after == before / 2,
-            f"step {flood} overflows, and the scale is {after:,.0f} after it, but should be {before / 2:,.0f}.",
+            f"step {flood} overflows. After it, the scale is {after:,.0f}, but should be {before / 2:,.0f}.",
         )
         weights = float32_steps(STACK, seed, 32, steps - 1, clip, 0.2, 1.0)[1]
         need(
