@@ -30,7 +30,7 @@ NO_MESSAGE = (
     "that sends it and the rank that receives it to name each other."
 )
 NOT_GATHERED = "A collective needs all ranks: does each rank make the same calls, in the same order?"
-IN_USE = "Receive into a new tensor, and keep the one that you send as it is until its wait() has returned."
+IN_USE = "Receive into a new tensor, and leave the one that you send unchanged until its wait() has returned."
 LIKELY = {
     "has ended": ENDED,
     "until rank": DEADLOCK,
@@ -141,7 +141,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     for each in outputs[1:]:
         running = (running + each) / 2
     average = "It is the average of the blocks' outputs. Weight each block by its share of the exponentials, exp(lse)."
-    yield "It is the attention over this rank's own keys only. Are the blocks that arrive used?", outputs[0]
+    yield "It is the attention over this rank's own keys only. Do you use the blocks that arrive?", outputs[0]
     yield average, torch.stack(outputs).mean(0)
     yield average, running
     yield "It is the sum of the blocks' outputs. Weight each block by its share of the exponentials.", added(outputs)
@@ -154,7 +154,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
         "The blocks are weighted by exp(lse), but the sum is not divided by the sum of these weights.",
         (torch.stack(outputs) * weights.exp()).sum(0),
     )
-    merged = "The log-sum-exp of merged blocks is that of all of them, torch.logaddexp. Keep it for the next merge."
+    merged = "The log-sum-exp of merged blocks must cover all of them: keep torch.logaddexp for the next merge."
     for kept in (0, 1):  # the first block's log-sum-exp, or the last one's
         output, lse = outputs[0], lses[0]
         for more, more_lse in zip(outputs[1:], lses[1:], strict=True):
@@ -174,7 +174,8 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
     )
     again = [order[0], *[order[1 % ranks]] * (ranks - 1)]
     yield (
-        "Each step brings the block of the rank before. A rank passes on the block that it has received, not its own.",
+        "Each step brings the previous rank's own block. A rank must pass on the block that it has received, not its "
+        "own.",
         attention(mine, torch.cat([keys[n] for n in again], 2), torch.cat([values[n] for n in again], 2)),
     )
     yield (
@@ -182,7 +183,7 @@ def mistaken_rings(whole: np.ndarray, ranks: int, rank: int) -> Iterator[tuple[s
         attention(mine, k, torch.cat([values[rank]] * ranks, 2)),
     )
     yield (
-        "The values are multiplied with the wrong keys' shares.",
+        "The values are multiplied by the shares of the wrong keys.",
         attention(mine, torch.cat([keys[rank]] * ranks, 2), v),
     )
     mask = torch.ones(mine.shape[2], k.shape[2], dtype=torch.bool)
@@ -211,7 +212,8 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
     own = contributions[rank][rank]
     if alike(found, own):
         return (
-            f"It has the part of this rank's queries only. Other ranks use this {name}, too: send their gradients back."
+            f"It has only the part from this rank's queries. Other ranks use this {name}, too: send their gradients "
+            f"back."
         )
     for n in range(ranks):
         if n != rank and alike(found, total[n]):
@@ -226,11 +228,11 @@ def why_gradient(found, contributions, name, rank, ranks) -> str:
     if name == "q":
         return (
             "It is computed from all blocks that arrive, and is never sent. The merge has a gradient, too: leave all "
-            "of it to autograd, or use by hand the log-sum-exp and the delta, (gradient * output).sum(-1), of all "
-            "blocks."
+            "of it to autograd, or compute it by hand from the log-sum-exp and the delta, "
+            "(gradient * output).sum(-1), of all blocks."
         )
     if alike(found, sum(contributions[rank])):
-        return "It has the parts of this rank's queries for all blocks. Send each part back to the block's owner."
+        return "It has the parts from this rank's queries for all blocks. Send each part back to the block's owner."
     for other in range(ranks):
         if alike(found, total[rank] - contributions[other][rank]):
             return f"The part of rank {other}'s queries is missing."
@@ -356,14 +358,14 @@ def need_ring_way(calls, rank, ranks, block):
             why = " Keys and values both travel."
         need(
             False,
-            f"in the forward pass, rank {rank} sends {size:,} bytes, but {ranks - 1} blocks of keys and values have "
+            f"in the forward pass, rank {rank} sends {size:,} bytes, but {ranks - 1} blocks of keys and values take "
             f"{(ranks - 1) * block:,}.{why}",
         )
     wrong = sorted({to for *_, to in calls if to != (rank + 1) % ranks})
     need(
         not wrong,
-        f"in the forward pass, rank {rank} sends to rank {', '.join(map(str, wrong))}. It sends to rank "
-        f"{(rank + 1) % ranks} only, which passes the block on.",
+        f"in the forward pass, rank {rank} sends to rank {', '.join(map(str, wrong))}. It must send only to rank "
+        f"{(rank + 1) % ranks}, which passes the block on.",
     )
 
 
@@ -422,12 +424,11 @@ ex2 = lab.exercise(
     hints=[
         "Write down the positions of each rank for 2 ranks and 8 tokens. For each pair of ranks, draw which queries "
         "may attend to which keys.",
-        "A token's label and its rotary angles belong to its position in the whole sequence. Choose positions "
-        "first, and "
-        "index everything by them.",
+        "A token's label and its rotary angles belong to its position in the whole sequence. Compute the positions "
+        "first, and use them as indices for everything else.",
         "If the owner's rank is smaller, its first chunk comes before both of yours. Where is its second one?",
-        "in_order: the first halves of all ranks are in order. The second halves are, too, from the last rank to the "
-        "first.",
+        "For in_order: the ranks' first halves are in order. Their second halves are in order from the last rank to "
+        "the first.",
     ],
 )
 
@@ -732,10 +733,11 @@ ex3 = lab.exercise(
     title="A loss without the logits",
     hints=[
         "The loss of a token is log(sum of exp(logits)) - logit of the target. Which of the two needs all ranks?",
-        "Subtract the largest logit of all ranks. Does the result depend on that number? Then it needs no gradient.",
+        "Subtract the largest logit of all ranks. Does the result depend on that number? If not, the number needs no "
+        "gradient.",
         "Only one rank has the target's column. Let the other ranks add 0.",
-        "Let total be the all-reduced, detached copy of your part: then total + (mine - mine.detach()) has the values "
-        "of all ranks and the gradient of yours.",
+        "Let total be the all-reduced, detached copy of `mine`, your part. Then total + (mine - mine.detach()) has the "
+        "values of all ranks and the gradient of your part.",
     ],
     likely={
         **LIKELY,
@@ -804,7 +806,7 @@ def mistaken_losses(logits, targets, ranks, rank) -> Iterator[tuple[str, torch.T
             ((lse - picked) * counts).mean(),
         )
     yield (
-        "It is that of this rank's part of the vocabulary: where does the sum over all ranks come in?",
+        "It covers only this rank's part of the vocabulary. Where do you sum over all ranks?",
         mean(parts[rank].logsumexp(1) - mine),
     )
     yield "The target's logit is 0 where another rank has it. Add up the ranks' logits of the target.", mean(lse - mine)
@@ -1015,7 +1017,7 @@ def _(student):
     compare_loss(student, 2, 6, 12, ignored=2, seed=2)
 
 
-@ex3.fact("logits can be large, on one rank, on all or for one token")
+@ex3.fact("logits can be large on one rank, on all ranks or for one token")
 def _(student):
     compare_loss(student, 2, 5, 12, shift=[1e4, 1e4], seed=3)
     compare_loss(student, 2, 5, 12, shift=[-1e4, -1e4], seed=4)
@@ -1061,7 +1063,7 @@ ex4 = lab.exercise(
         "one become "
         "the other?",
         "All-gather: each rank's part is used on all ranks. So the gradients of all ranks for this part are added up, "
-        "and each rank gets its own part: which collective is that?",
+        "and each rank gets its own part: which collective does this?",
         "Reduce-scatter: a part of the sum has the same gradient on each of the ranks that added to it. Which "
         "collective "
         "takes the parts of the gradient to all ranks?",
@@ -1233,8 +1235,8 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
             return "It is averaged over the ranks. Add it up."
         if same(added(block.gradients(only=rank)["weight"]), found):
             return (
-                "It has the part that comes through this rank's products only, of all tokens. Let each rank compute "
-                "the norm of its own tokens, and then add up."
+                "It has only the part that comes through this rank's products, for all tokens. Let each rank compute "
+                "the norm of its own tokens, and then add up the gradients."
             )
     if name in ("column", "row") and same(added(right), found):
         return "It is added up over the ranks, but each rank has a different part of this weight."
@@ -1245,7 +1247,7 @@ def why_block_gradient(name: str, found, block: WholeBlock, right: list[torch.Te
     if name in ("x", "weight"):
         if name == "x" and same(own["x"][rank], found):
             return (
-                "It has the part that comes through this rank's products only. The backward pass of an all-gather is a "
+                "It has only the part that comes through this rank's products. The backward pass of an all-gather is a "
                 "reduce-scatter: the gradients of all ranks are added up."
             )
         if name == "weight" and same(added(block.gradients(only=n)["weight"][n] for n in range(p)), found):
@@ -1384,7 +1386,7 @@ def why_block_bytes(calls, unit, way) -> str:
     return f"It calls {', '.join(name for name, *_ in calls)}."
 
 
-@ex4.fact("each direction sends one all-gather and one reduce-scatter: the bytes of tensor parallelism")
+@ex4.fact("each direction takes one all-gather and one reduce-scatter: the bytes of tensor parallelism")
 def _(student):
     need_block_bytes(student, 4, (2, 2, 6))
 

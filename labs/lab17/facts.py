@@ -65,10 +65,10 @@ ex1 = lab.exercise(
         "every all-to-all.",
         "in the same group": "The ranks make different calls. Does a call depend on a rank's own number of tokens?",
         "different dtypes": "Allocate the output in the dtype of x.",
-        "split sizes": "Output splits say how many rows come from each rank, input splits how many go there. "
+        "split sizes": "Output splits say how many rows come from each rank, and input splits say how many go to it. "
         "In the backward pass, the two are exchanged.",
-        "equal pieces": "Without split sizes, every rank gets the same number of rows. Pass both lists for rows. "
-        "Exchange a count for each expert of all ranks, even for one without tokens (minlength).",
+        "equal pieces": "Without split sizes, every rank gets the same number of rows. Pass both lists when you send "
+        "rows. Exchange a count for each expert of all ranks, even for one without tokens (minlength).",
         "which expects": "The split sizes do not fit together: a rank does not send the number of rows that the other "
         "one expects. "
         "Exchange the counts.",
@@ -285,8 +285,8 @@ def compare_output(rank: int, mine: np.ndarray, layer: Layer):
         why = "These are the outputs of other tokens. Undo the sorting: put each row back where its token was."
     else:
         why = (
-            "Does each row go through the expert that its token chose? Undo each sorting, and the one on the expert's "
-            "rank before the rows go back."
+            "Does each row go through the expert that its token chose? Undo each sorting. Undo the one on the "
+            "expert's rank before the rows go back."
         )
     need(
         False,
@@ -407,24 +407,29 @@ def need_bytes(sent: list, layer: Layer, row: int):
         elif {size / row for size in sizes} == {len(x) for x in layer.inputs}:
             why = "Each rank sends all its tokens. Send each row to the rank of its expert only."
         elif by:
-            why = f"Part of them is sent by {listed(by)}. Send each row to the rank of its expert only."
+            why = f"Some of them are sent by {listed(by)}. Send each row to the rank of its expert only."
         elif away < padded and math.isclose(floats, 4 * padded * row):
             why = "All ranks send the largest number of rows. Give all_to_all_single the split sizes."
         elif floats <= most * (1 + 4 / layer.inputs[0].shape[1]):
             why = "Rows contain more than their tokens' values. The token's rank multiplies by the probabilities."
         need(
             False,
-            f"the ranks send each other {floats:,.0f} bytes of floating point, but {away} rows that go to another "
-            f"rank and back, forward and backward, are {most:,} bytes. {why}",
+            f"the ranks send each other {floats:,.0f} bytes of floating-point numbers, but {away} rows that go to "
+            f"another rank and back, forward and backward, take {most:,} bytes. {why}",
         )
 
 
-@ex1.fact("on two ranks with one expert each, outputs and gradients match those of one device, and the bytes are right")
+@ex1.fact(
+    "on two ranks with one expert each, outputs and gradients match those of one device, and the ranks send "
+    "the right number of bytes"
+)
 def _(student):
     compare_experts(student, [5, 3], 2, 1)
 
 
-@ex1.fact("the same holds on four ranks with two experts each and two experts for a token")
+@ex1.fact(
+    "on four ranks with two experts each, outputs, gradients and bytes are also right with two experts for each token"
+)
 def _(student):
     compare_experts(student, [4, 2, 6, 3], 8, 2)
 
@@ -445,7 +450,7 @@ ex2 = lab.exercise(
     title="Ring or tree",
     hints=[
         "Write the time of each way as (steps x latency) + (bytes over one link / bandwidth).",
-        "At the crossover both are equal. Which bytes are left on one side, and which steps on the other?",
+        "At the crossover, both times are equal. Which bytes remain on one side, and which steps on the other?",
         "3 and 4 ranks need a tree of 2 levels. How many levels do 6 ranks need?",
     ],
 )
@@ -497,7 +502,7 @@ def why_crossover(found: float, ranks: int, latency: float, gigabits: float) -> 
     rate, log = gigabits * 1e9 / 8, math.log2(ranks)
     right = crossing(ranks, latency, rate)
     if 0 < found < 1:
-        return "That is less than one byte. Are these seconds?"
+        return "That is less than one byte. Did you return seconds?"
     same = [
         (0.0, "The tree has fewer steps, so with few bytes it takes less time."),
         (8 * right, "gigabits count bits: a byte has 8."),
@@ -549,7 +554,9 @@ def _(student):
     compare_crossover(student, 64, 2e-6, 3600)
 
 
-@ex2.fact("the size is right for numbers of ranks that are not powers of two, and 0 where the tree is never faster")
+@ex2.fact(
+    "the size is right for numbers of ranks that are not powers of two, and it is 0 where the tree is never faster"
+)
 def _(student):
     compare_crossover(student, 6, 5e-6, 200)
     compare_crossover(student, 4, 5e-6, 200)
@@ -784,12 +791,12 @@ def _(student):
     compare_placement(student, BUSY_NETWORK)
 
 
-@ex3.fact("the same holds with twelve slow experts")
+@ex3.fact("with twelve slow experts, the step is at most 5% longer than with the best known placement")
 def _(student):
     compare_placement(student, BUSY_EXPERTS)
 
 
-@ex3.fact("the same holds with three experts on each rank")
+@ex3.fact("with three experts on each rank, the step is at most 5% longer than with the best known placement")
 def _(student):
     compare_placement(student, THREE_EACH)
 
@@ -805,8 +812,8 @@ ex4 = lab.exercise(
         "of them, in the same order, and keeps the two that it is in.",
         "After the reduce-scatter in the node, what does each rank have? Which ranks of other nodes have the same "
         "shard of their nodes' sums?",
-        "reduce_scatter_tensor and all_gather_into_tensor take flat tensors whose length the group's size divides. "
-        "Pad, and cut the padding off at the end.",
+        "reduce_scatter_tensor and all_gather_into_tensor take flat tensors whose length is a multiple of the "
+        "group's size. Pad, and cut the padding off at the end.",
     ],
     likely={
         "no rank can go on": "The ranks do not make the same calls on a group. Every rank must call new_group for "
@@ -872,8 +879,8 @@ def compare_levels(student, nodes, per_node, shape, *, seed=3, dtype="float32", 
             part = found["base"][1].T if transposed else found["base"][1]
             need(
                 np.array_equal(part, found["x"]) and bool((found["base"][::2] == 1).all()),
-                f"on rank {rank}, x has different memory than before, or memory beside x has changed. x can be a part "
-                "of another tensor, which must have the sum, too: write it with x.copy_.",
+                f"on rank {rank}, x no longer has the same memory, or memory beside x has changed. x can be a part "
+                f"of another tensor, which must also hold the sum: write it with x.copy_.",
             )
         need_links(run["sent"], nodes, per_node, size, total.itemsize)
 
@@ -889,8 +896,8 @@ def need_groups(rank, groups, per_node, ranks):
     need(mine[0] == right[0], f"on rank {rank}, the group in the node is {mine[0]}, but its ranks are {right[0]}.")
     need(
         mine[1] == right[1],
-        f"on rank {rank}, the group between nodes is {mine[1]}. It must be {right[1]}: the ranks with the same place "
-        "in their nodes.",
+        f"on rank {rank}, the group between nodes is {mine[1]}. It must be {right[1]}: the ranks with the same local "
+        f"rank.",
     )
 
 
@@ -907,12 +914,15 @@ def compare_sum(rank, found, inputs, total, per_node):
             + (f", and return nothing; yours returns {found['found']}." if found["found"] != "None" else "."),
         ),
         (total / ranks, "It is the mean. Write the sum into x, as dist.all_reduce does."),
-        (total / per_node, f"It is the sum divided by {per_node}. Add up, in both groups."),
-        (total / (ranks // per_node), f"It is the sum divided by {ranks // per_node}. Add up, in both groups."),
+        (total / per_node, f"It is the sum divided by {per_node}. Compute sums, not means, in both groups."),
+        (
+            total / (ranks // per_node),
+            f"It is the sum divided by {ranks // per_node}. Compute sums, not means, in both groups.",
+        ),
         (sum(inputs[first : first + per_node]), "It is the sum over the node's own ranks."),
-        (sum(inputs[place::per_node]), "It is the sum over the ranks with the same place in their nodes."),
-        (total * per_node, f"It is {per_node} times the sum: the ranks of a node add the same again."),
-        (total * (ranks // per_node), f"It is {ranks // per_node} times the sum: the nodes add the same again."),
+        (sum(inputs[place::per_node]), "It is the sum over the ranks with the same local rank."),
+        (total * per_node, f"It is {per_node} times the sum: the ranks of a node add the same sum again."),
+        (total * (ranks // per_node), f"It is {ranks // per_node} times the sum: the nodes add the same sum again."),
     ]
     for value, why in same:
         need(
@@ -920,7 +930,7 @@ def compare_sum(rank, found, inputs, total, per_node):
             f"x is not the sum over all ranks on rank {rank}. {why}",
         )
     wrong = np.flatnonzero(~np.isclose(mine, total, **tolerance(total)).ravel())
-    why = "It is rounded: send, add up and make room in the dtype of x." if rounded(mine, total) else ""
+    why = "It is rounded: send, add and allocate in the dtype of x." if rounded(mine, total) else ""
     why = why or "Is each shard the sum over all nodes, and does each rank get the shards of all ranks of its node?"
     if len(wrong) < total.size and wrong[0] >= total.size // per_node * per_node:
         why = "These are the last elements: the group's size does not divide the number of elements."
@@ -945,7 +955,7 @@ def need_links(sent, nodes, per_node, size, item):
         whole = 2 * (nodes - 1) * size * item / nodes
         why = "Which ranks need the shard that this one has?"
         if math.isclose(slow[worst], 2 * most_slow) and math.isclose(max(fast), 2 * most_fast) and max(fast):
-            why = "Both in the node and between nodes it is twice as much: send numbers in the dtype of x."
+            why = "Both in the node and between nodes, it sends twice as much: send numbers in the dtype of x."
         elif all(math.isclose(each, whole) for each in slow) and per_node > 1:
             why = "Each rank of a node sends the whole tensor to other nodes. Reduce-scatter in the node first."
         elif slow[worst] < most_slow + 2 * (nodes - 1) / nodes * item + 0.5 and len({*slow}) == 1:
