@@ -76,7 +76,7 @@ ex1 = lab.exercise(
     hints=[
         "An all-reduce begins on each rank when this rank arrives, and ends on all at the same time. Which rank has "
         "the shortest all-reduces? The transfer begins when the last rank has arrived.",
-        "Compare the n-th kernel with a name on one rank with the same kernel on the other ranks, and the n-th "
+        "Compare the n-th kernel of each name on one rank with the same kernel on the other ranks, and the n-th "
         "all-reduce of a group with the n-th of a group that sends the same amount. The median is the usual time.",
         "Each cause costs a number of microseconds: by how much a rank's kernels take longer than usual, a rank's GPU "
         "is idle longer than usual, or a group's all-reduces take longer than usual, from the last arrival on. The "
@@ -211,8 +211,8 @@ def why_not(timeline: Timeline, mine: dict) -> str:
             )
         if timeline.passing(group) < 0.02 * total:
             return (
-                "From the arrival of the last rank on, the all-reduces of this group take as long as those of like "
-                "groups. What makes a collective long before that?"
+                "From the arrival of the last rank on, the all-reduces of this group take as long as those of "
+                "similar groups. What makes a collective long before that?"
             )
         return "Another cause costs more. Add up all steps."
     if len(ranks) > 1:
@@ -223,7 +223,7 @@ def why_not(timeline: Timeline, mine: dict) -> str:
     if cause == "gpu":
         longer = timeline.longer_kernels(rank)
         if max(longer) > 200 and sum(longer) - max(longer) < 0.02 * total:
-            return "One of its kernels takes longer, once, and that costs less than the cause. Add up all steps."
+            return "One of its kernels takes longer once, but this costs less than the right cause. Add up all steps."
         if sum(longer) < 0.02 * total:
             return (
                 f"Its kernels take as long as the same kernels of other ranks.{waits_words or ' When do they start?'}"
@@ -237,7 +237,7 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
     mine, ranks = diagnosis["share"], diagnosis["ranks"]
     if abs(mine - share) <= NEAR:
         return
-    why = "Add up what the cause adds to the run, and divide by the time of the whole run."
+    why = "Add up the time that the cause adds to the run, and divide by the time of the whole run."
     means = [share * (1 - 1 / count) for count in (len(timeline.idle), timeline.alike())]
     waited = timeline.waited(ranks) / 1e6 / seconds if diagnosis["cause"] == "network" else 0.0
     if waited > NEAR and share < mine <= share + waited + NEAR / 2:
@@ -254,9 +254,9 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
             "all-reduce, so their durations grow, too. Count from the last arrival, and add up all steps."
         )
     elif abs(mine - share / steps) <= NEAR / steps:
-        why = "It is about the cost of one of the steps. Add up all steps."
+        why = "It is about the cost of one step. Add up all steps."
     elif abs(mine - share * steps) <= NEAR * steps:
-        why = f"It is about {steps} times the share. There are {steps} steps: divide by the time of all."
+        why = f"It is about {steps} times the share. There are {steps} steps: divide by the time of all steps."
     elif abs(mine - share * 1e6 * seconds) <= NEAR * 1e6 * seconds:
         why = "It is in microseconds. Divide by the time of the run."
     elif any(abs(mine - mean) <= 0.01 for mean in means):
@@ -265,14 +265,14 @@ def need_share(diagnosis: dict, share: float, timeline: Timeline, seconds: float
         why = "It is about the cost of all steps but one. Add up all steps."
     elif abs(mine - share / 2) <= 0.01:
         why = (
-            "That is about half of the right one. Between two ranks, the median is halfway: compare with more of them. "
-            "And compare kernels only, because the all-reduces of a slow rank are shorter."
+            "It is about half of the right share. Between two ranks, the median is halfway: compare with more ranks. "
+            "Also compare only kernels, because the all-reduces of a slow rank are shorter."
         )
     elif abs(mine - share / len(timeline.idle)) <= 0.005:
         why = "It is a share of all GPUs' time. When one rank loses time, all lose it: divide by the time of the run."
     elif mine > share:
         why = "It is too large. Only time beyond the usual is lost, and time that all ranks lose at once counts once."
-    need(False, f"ranks and cause are right, but the share is {mine:.3f}. {why}")
+    need(False, f"the ranks and the cause are right, but the share is {mine:.3f}. {why}")
 
 
 @ex1.fact("with one slow GPU among eight, the rank, the cause and the share are right")
@@ -280,7 +280,7 @@ def _(student):
     compare_slow(student, 2, 4, JobFault(slow_gpu=(5, 1.6)), seed=1)
 
 
-@ex1.fact("the same holds with a host that launches late")
+@ex1.fact("with a host that launches late, the rank, the cause and the share are right")
 def _(student):
     compare_slow(student, 2, 4, JobFault(slow_host=(2, 560.0)), seed=2)
 
@@ -373,7 +373,7 @@ def compare_hang(
         if mine["line"] != line:
             need(
                 False,
-                f"rank and cause are right, but the line is {mine['line']!r}. {why_line(dumps, mine, hang)}",
+                f"the rank and the cause are right, but the line is {mine['line']!r}. {why_line(dumps, mine, hang)}",
             )
 
 
@@ -426,7 +426,7 @@ def why_line(dumps: list[dict], mine: dict, hang: JobHang) -> str:
             return "Ranks wait there, but others have waited longer."
         return "No rank waits there: its calls have completed, or are scheduled behind the one that waits."
     if hang.cause == "other" and not any(rank == hang.rank and evidence(e) == mine["line"] for rank, e in entries):
-        return "This rank has no call from there."
+        return "This rank has no call from that line."
     return (
         "Look at the first number at which this rank's call differs. Compare lines, too. You need the line that the "
         "others called from."
@@ -435,19 +435,19 @@ def why_line(dumps: list[dict], mine: dict, hang: JobHang) -> str:
     )
 
 
-@ex2.fact("with one group of four ranks and a rank that died, rank, cause and line are right")
+@ex2.fact("with one group of four ranks and a rank that died, the rank, the cause and the line are right")
 def _(student):
     compare_hang(student, 1, 4, JobHang(2, "died", 16), seed=1)
     compare_hang(student, 1, 4, JobHang(3, "died", 9), seed=7)
 
 
-@ex2.fact("the same holds with a rank that calls another collective, or skips one")
+@ex2.fact("with a rank that calls another collective, or skips one, the rank, the cause and the line are right")
 def _(student):
     compare_hang(student, 1, 4, JobHang(1, "other", 13, JobCall("tensor", "all_reduce", [8191, 4096], MLP)), seed=2)
     compare_hang(student, 1, 4, JobHang(3, "skipped", 12), seed=3)
 
 
-@ex2.fact("the same holds with groups of several kinds, and with dumps of the last records only")
+@ex2.fact("rank, cause and line are right with groups of several kinds, and with dumps that have only the last records")
 def _(student):
     compare_hang(student, 3, 3, JobHang(4, "absent", 21), seed=4, keep=14)
     compare_hang(student, 3, 3, JobHang(7, "skipped", 19), seed=5, keep=14)
@@ -456,7 +456,7 @@ def _(student):
 MLP = "/app/model.py:104"
 
 
-@ex2.fact("the same holds with a call that only one rank makes")
+@ex2.fact("with a call that only one rank makes, the rank, the cause and the line are right")
 def _(student):
     logged = JobCall("world", "all_reduce", [1], "/app/train.py:72", "log_loss")
     compare_hang(student, 3, 4, JobHang(0, "other", 15, logged, before=True), seed=6)
@@ -477,7 +477,7 @@ ex3 = lab.exercise(
     likely={
         "no rank can go on": "The ranks make different calls. Each rank must call the same collectives.",
         "in all_reduce, rank": "The ranks make different calls. Each rank must call the same collectives.",
-        "'NoneType'": "A parameter that does not train has no gradient.",
+        "'NoneType'": "A frozen parameter has no gradient.",
     },
 )
 
@@ -642,7 +642,7 @@ def wrong_norms(parts: list[dict], rank: int) -> Iterator[tuple[float, str]]:
     yield (roots**2 + ours + head) ** 0.5, "It uses a sum of the norms of shards. Add up squares."
     yield (
         (shards + ours + head) ** 0.5 / ranks,
-        f"It is the right one divided by {ranks}. Each rank has the loss of all tokens.",
+        f"It is the right norm divided by {ranks}. Each rank has the loss of all tokens.",
     )
 
 
@@ -714,7 +714,7 @@ def need_sums(given, sizes, state, ranks, batches, frozen):
         need(
             more >= summed,
             f"the numbers are right, but train_step of rank {rank} gives {more:,} bytes to collectives of its own in "
-            f"{counted(len(batches), 'step')}. The gradients that must be summed over the ranks have {summed:,}.",
+            f"{counted(len(batches), 'step')}. The gradients that must be summed over the ranks take {summed:,}.",
         )
 
 
@@ -750,10 +750,10 @@ def need_weights(rank, step, after, model, ranks, small):
         )
         need(
             False,
-            f"loss and norm are right in step {step + 1}, but {name} differs on rank {rank} from that of one device "
-            f"after the step. {kind} "
+            f"the loss and the norm are right in step {step + 1}, but {name} differs on rank {rank} from that of one "
+            f"device after the step. {kind} "
             + (
-                "The norm is below max_norm, so that no gradient is scaled: the factor is at most 1."
+                "The norm is below max_norm, so no gradient is scaled: the factor is at most 1."
                 if small
                 else "Is its gradient right, and clipped once by the norm of all gradients?"
             ),
@@ -765,7 +765,7 @@ def _(student):
     compare_steps(student, 2, (6, 8, 5), tokens=8)
 
 
-@ex3.fact("the same holds on three ranks, and where the norm is below max_norm")
+@ex3.fact("losses, norms and weights also match on three ranks, and where the norm is below max_norm")
 def _(student):
     compare_steps(student, 3, (5, 9, 4), tokens=12, seed=2)
     compare_steps(student, 2, (6, 8, 5), tokens=8, max_norm=50.0, rate=0.1, seed=3)
@@ -1091,25 +1091,25 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
         need(
             len(found) == steps,
             f"train returned {len(found)} losses of {steps} steps. "
-            + ("Those of some steps are missing." if len(found) < steps else "Those of some steps are there twice."),
+            + ("Those of some steps are missing." if len(found) < steps else "Those of some steps appear twice."),
         )
         began = steps - len(last["alive"])
         if found != wanted:
             step = next(n for n, pair in enumerate(zip(found, wanted, strict=True)) if pair[0] != pair[1])
             why = (
-                f"It continued with step {began + 1}, and so from the damaged checkpoint. torch.load does not check "
+                f"It continued with step {began + 1}, that is, from the damaged checkpoint. torch.load does not check "
                 "the numbers in a file."
                 if any(how for _, how in plan) and (began > max(begins) or plan[0][1] == "zeros at once")
                 else "Restore the weights, the optimizer's state and the step, all from the same moment."
             )
-            need(False, f"the losses differ from those of a run without a kill from step {step + 1} on. {why}")
+            need(False, f"from step {step + 1} on, the losses differ from those of a run without a kill. {why}")
         need(
             began in begins,
-            f"the run continued with step {began + 1}. If there is a save after each {every} steps, the last whole "
+            f"the run continued with step {began + 1}. With a save after every {every} steps, the last whole "
             f"checkpoint is of step {max(begins)}. {lost_between(plan, began, begins)}".rstrip(),
         )
         same = all(np.array_equal(a, b) for a, b in zip(last["parameters"], alone["parameters"], strict=True))
-        need(same, "the losses are right, but the last weights differ from those of a run without a kill.")
+        need(same, "the losses are right, but the final weights differ from those of a run without a kill.")
         largest = max(alone["sizes"][-1])
         need(
             sum(last["sizes"][-1]) <= 3.5 * largest,
@@ -1120,10 +1120,7 @@ def compare_lives(student, plan, *, steps=11, every=3, begins=None, count=8, see
 
 def lost_between(plan: list, began: int, begins) -> str:
     if "file" in [stop[0] for stop, _ in plan if stop] and any(how for _, how in plan) and began < min(begins):
-        return (
-            "A whole checkpoint was deleted or renamed over before the next one had its name. The other one was "
-            "damaged."
-        )
+        return "A whole checkpoint was deleted or replaced before the next one had its name. The other one was damaged."
     return ""
 
 
@@ -1145,7 +1142,7 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         need(
             kept[-1] <= max(kept[:3]),
             f"before step 2, {kept[1]} tensors were kept for a backward pass, and before the last step {kept[-1]}. "
-            "Which tensor that you keep has its graph, although no backward pass will come?",
+            "Which tensor that you keep still holds its graph, although no backward pass will follow?",
         )
         largest = max((max(each) for each in alone["sizes"] if each), default=0)
         need(largest, "no file was in the folder. Save after every `every` steps.")
@@ -1170,7 +1167,7 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         need(
             not late["unsynced"],
             "os.fsync was called, but not on a whole checkpoint: some bytes came later, or were still in Python's "
-            "buffer (file.flush()), or it was another file.",
+            "buffer (file.flush()), or the file was another one.",
         )
         need(
             not late["deleted"],

@@ -155,9 +155,9 @@ def compare_small(student, name, ranks=4, blocks=2, steps=3, seed=0):
         compare_losses(
             [own[1:] for own in run["losses"]],
             losses[1:],
-            "After right gradients, the update is wrong: take one step of AdamW on every rank, with a learning rate of "
-            "LEARNING_RATE, clear gradients before each step's first backward pass, and create the optimizer once, "
-            "after the model is sharded. The next step",
+            "The gradients are right, but the update is wrong: take one step of AdamW on every rank, with a learning "
+            "rate of LEARNING_RATE, clear gradients before each step's first backward pass, and create the optimizer "
+            "once, after the model is sharded. The next step",
         )
         return run
 
@@ -283,7 +283,7 @@ def need_shares(run, ranks, blocks):
     given = 2 * 2 * ranks * SMALL_LENGTH * 8 * ranks  # bytes of tokens and targets, on each rank
     need(
         run["host"] <= given,
-        f"In a step, {run['host']} bytes are copied between the CPU and the GPUs, but tokens and targets have only "
+        f"In a step, {run['host']} bytes are copied between the CPU and the GPUs, but tokens and targets take only "
         f"{given} on all ranks. Keep everything else on the GPUs.",
     )
     least = min(flops) / (sum(flops) / ranks)
@@ -355,7 +355,7 @@ def large(student):
     for rank, (one_by_one, busy) in enumerate(zip(run["kernels"], run["busy"], strict=True)):
         need(
             one_by_one <= 1.01 * busy,
-            f"Kernels on the GPU of rank {rank} overlap: {one_by_one:.2f} s of them in {busy:.2f} s. Leave the "
+            f"Kernels on the GPU of rank {rank} overlap: {one_by_one:.2f} s of them run in {busy:.2f} s. Leave the "
             "simulated clock as it is.",
         )
     return run
@@ -430,7 +430,7 @@ ex1 = lab.exercise(
         "Begin with the shortest way, fully_shard on each block and on the model, and get its loss right.",
         "fully_shard averages gradients over ranks. Which rank has which sequences, and how do you scale its loss?",
         "Parameters of fully_shard are DTensors: full_tensor() is a collective, which all ranks must call.",
-        "Print the ratios of your gradients' norms to those of the undivided model. Are all wrong by one factor?",
+        "Print the ratios of your gradients' norms to those of the undivided model. Are all wrong by the same factor?",
     ],
 )
 
@@ -447,7 +447,7 @@ def _(student):
         need_shares(run, 4, 2)
 
 
-@ex1.fact("AdamW has its defaults, and updates all weights in float32")
+@ex1.fact("AdamW uses its defaults, and updates all weights in float32")
 def _(student):
     run = ask_small(student, "make_trainer", 4, 2, 3, 0)
     need_adamw(run)
@@ -469,8 +469,8 @@ ex2 = lab.exercise(
         "The network is far slower than the links of a node. Which of your collectives cross it, and how "
         "many bytes does each move in a step?",
         "Recompute as few blocks as the memory allows: each adds a third to its forward and backward pass.",
-        "With several micro-batches, which communication is needed after each, and which only after the last? A single "
-        "micro-batch needs less communication, and more recomputation.",
+        "With several micro-batches, which communication is needed after each, and which only after the last? A "
+        "single micro-batch needs less communication, but more recomputation.",
     ],
 )
 
@@ -486,7 +486,7 @@ def _(student):
         raise
 
 
-@ex2.fact("on this model, AdamW has its defaults, and updates all weights in float32")
+@ex2.fact("on this model, AdamW uses its defaults, and updates all weights in float32")
 def _(student):
     run = ask_small(student, "make_fast", *LIKE_THE_LARGE)
     need_float32(run, weights_in(SMALL._replace(blocks=LARGE.blocks)))
@@ -530,7 +530,7 @@ ex3 = lab.exercise(
         "Whole tensors fit any number of ranks, and so do files of torch.distributed.checkpoint.",
         "A new AdamW has no state yet, and dcp.load fills only the entries of the given dict. get_state_dict creates "
         "it.",
-        "load is called on a trainer that was made for a different number of ranks. What does it replace?",
+        "load is called on a trainer that was made for a different number of ranks. Which state must it replace?",
     ],
 )
 
@@ -624,7 +624,7 @@ def compare_resumed(student, ranks, others, seed=0):
         least = STATE * weights_in(SMALL._replace(blocks=2))
         need(
             run["saved"] >= least,
-            f"After save, the folder has {run['saved']:,} bytes, but weights and AdamW's state have {least:,}. Keep "
+            f"After save, the folder has {run['saved']:,} bytes, but weights and AdamW's state take {least:,}. Keep "
             "nothing in memory alone: after a crash, only files are left.",
         )
 
@@ -696,7 +696,7 @@ def right_ledger(events, begin, end, needed, peak) -> dict[str, float]:
 
 
 WHAT = {
-    "compute": "the time in which a kernel of another phase than the optimizer runs",
+    "compute": "the time in which a kernel of a phase other than the optimizer runs",
     "optimizer": "the time in which only kernels of the optimizer run",
     "exposed": "the time in which communication is in progress and no kernel runs",
     "idle": "the time in which neither runs",
@@ -749,7 +749,7 @@ def _(student):
     compare_ledger(student, events, "For a step with two collectives")
 
 
-@ex4.fact("events that overlap each other, or the ends of the step, count once and only inside")
+@ex4.fact("events that overlap each other, or the ends of the step, count once, and only inside the step")
 def _(student):
     events = [
         event("comm", -1, 2),
