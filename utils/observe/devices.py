@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -63,6 +64,12 @@ def synchronize(device: torch.device | str) -> None:
     device = torch.device(device)
     if device.type != "cpu":
         getattr(torch, device.type).synchronize(device)
+
+
+def wait_for(devices: Iterable[torch.device | str]) -> None:
+    """Call `synchronize` for each of `devices`. With none of them it returns at once."""
+    for device in devices:
+        synchronize(device)
 
 
 def is_idle(device: torch.device | str) -> bool:
