@@ -218,8 +218,8 @@ def compare_steps(student, devices, *, width, repeats=3, optimizer="Adam", rows=
     same = [np.allclose(mine, one, rtol=1e-3, atol=1e-5) for mine, one in zip(seen["parameters"], right, strict=True)]
     need(
         all(same),
-        f"After {steps} steps, the parameters differ from those of {steps} correct training steps. Does every step "
-        "clear the gradients before backward(), including gradients from before the call?",
+        f"After {steps} steps, the parameters differ from those of {steps} correct training steps. Does every step, "
+        "even the first, clear the gradients before backward()?",
     )
 
 

@@ -984,7 +984,10 @@ def need_precision(run):
     )
     dtypes = sorted({each["dtype"] for each in run["losses"]})
     need(dtypes == ["torch.float32"], f"the loss is {' and '.join(dtypes)}, but it should be computed in float32.")
-    need(run["backward"] == ["off"], "the backward pass runs with autocast on. Each operator has its dtype already.")
+    need(
+        run["backward"] == ["off"],
+        "the backward pass runs with autocast on. Without it, each operator keeps the dtype of its forward pass.",
+    )
 
 
 @ex4.fact("losses and weights match those of float32, with clipped gradients")

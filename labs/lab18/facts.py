@@ -1161,8 +1161,8 @@ def need_alone(alone: dict, steps: int, every: int) -> None:
         )
         need(
             not late["renamed"],
-            "a checkpoint was renamed before os.fsync was called on the whole file (after file.flush(), because Python "
-            "has a buffer): the new name can reach the disk before the bytes do.",
+            "a checkpoint was renamed before os.fsync was called on the whole file: the new name can reach the disk "
+            "before the bytes do. Before os.fsync, call file.flush(), because Python has a buffer.",
         )
         need(
             not late["unsynced"],
