@@ -93,30 +93,44 @@ class HubStudent:
         )
 
     def wait_for_a_new_kernel(self, within: float = 120) -> None:
-        """Until Jupyter starts one in place of one that died, and talk to that."""
-        assert self.socket is not None
+        """Until Jupyter starts one in place of one that died, and it is heard."""
         deadline = time.monotonic() + within
-        while json.loads(self.socket.recv())["content"].get("execution_state") != "restarting":
-            assert time.monotonic() < deadline
-        self.connect(self.kernel)
+        while self._hear(deadline)["content"].get("execution_state") != "restarting":
+            pass
+        self._connect_until_heard()
 
     def restart(self) -> None:
-        """As the button with the round arrow does, until the new kernel is heard.
-
-        Jupyter takes a restarted kernel for busy if the old one was (jupyter_server's nudge), and then doesn't wait
-        until this connection hears it: the first cell's output would be lost now and then.
-        """
+        """As the button with the round arrow does, until the new kernel is heard."""
         self.api("POST", f"kernels/{self.kernel}/restart").raise_for_status()
+        self._connect_until_heard()
+
+    def _connect_until_heard(self) -> None:
+        """Talk to a kernel that was restarted.
+
+        Jupyter takes it for busy if the old one was (jupyter_server's nudge), and then doesn't wait until this
+        connection hears it: the first cell's output would be lost now and then.
+        """
         self.connect(self.kernel)
-        assert self.socket is not None
         for _ in range(60):
-            number = self._ask("kernel_info_request", {})
-            self.socket.settimeout(2)
-            with contextlib.suppress(websocket.WebSocketTimeoutException):
-                while not self._is_idle(json.loads(self.socket.recv()), number):
+            number, deadline = self._ask("kernel_info_request", {}), time.monotonic() + 2
+            with contextlib.suppress(TimeoutError):
+                while not self._is_idle(self._hear(deadline), number):
                     pass
-                return self.socket.settimeout(300)
+                return
         raise TimeoutError(f"{self.login}'s kernel is not heard after its restart")
+
+    def _hear(self, deadline: float) -> dict:
+        """The next message. TimeoutError at the `deadline`, a time of time.monotonic(), also where the server pings."""
+        assert self.socket is not None
+        while (left := deadline - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            with contextlib.suppress(websocket.WebSocketTimeoutException):
+                kind, told = self.socket.recv_data(control_frame=True)
+                if kind == websocket.ABNF.OPCODE_CLOSE:
+                    raise ConnectionError(f"{self.login}'s server closed the connection to the kernel")
+                if kind in (websocket.ABNF.OPCODE_TEXT, websocket.ABNF.OPCODE_BINARY):
+                    return json.loads(told)
+        raise TimeoutError(f"{self.login} hears nothing from the kernel")
 
     def interrupt(self) -> None:
         """As the button with the square does."""
@@ -158,13 +172,12 @@ class HubStudent:
             and heard["content"]["execution_state"] == "idle"
         )
 
-    def run(self, code: str) -> Ran:
-        """Run a cell, and wait until the kernel has said all of it."""
+    def run(self, code: str, within: float = 900) -> Ran:
+        """Run a cell, and wait until the kernel has said all of it. TimeoutError where that takes longer."""
         began, number = time.monotonic(), self.begin(code)
-        assert self.socket is not None
         ran, replied, idle = Ran(), False, False
         while not (replied and idle):
-            heard = json.loads(self.socket.recv())
+            heard = self._hear(began + within)
             if heard["parent_header"].get("msg_id") != number:
                 continue
             kind, told = heard["msg_type"], heard["content"]
