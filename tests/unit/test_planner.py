@@ -157,8 +157,9 @@ def test_kernels_that_there_are_not_are_refused_in_a_line(model):
     old = why_not(Layout(kernels="float8"), model, Cluster("A100-80GB-SXM", 1))
     assert old == "A100-80GB-SXM has no tensor cores for float8"
     assert why_not(Layout(kernels="compiled"), model, Cluster("A100-80GB-SXM", 1)) is None
-    with pytest.raises(ValueError, match="kernels='fp8': give one of eager, compiled, float8"):
-        plan(model, Cluster("H100", 4), 4, kernels="fp8")
+    for wrong in ("fp8", ["float8"]):
+        with pytest.raises(ValueError, match="give one of eager, compiled, float8"):
+            plan(model, Cluster("H100", 4), 4, kernels=wrong)
     asked = plan(model, Cluster("H100", 1), 1, kernels="float8", recompute="none")
     with pytest.raises(Problem, match="kernels='float8' is an estimate alone"):
         asked.simulated(1)

@@ -53,7 +53,7 @@ class Layout:
     kernels: str = "eager"
 
     def __post_init__(self):
-        for name, known in (("offload", OFFLOAD), ("kernels", KERNELS)):
+        for name, known in (("offload", OFFLOAD), ("kernels", tuple(KERNELS))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: give one of {', '.join(known)}")
 
