@@ -5,8 +5,8 @@ The answers are data: solutions/lab01/answers/ex2.py has what students write in 
 Each is judged alone, in a fork of a process that is warm (support/judging.py), with looks as strict as a submission
 meets: its own exercise, and every exercise that reads a name which the answer can change. Exercises that share
 nothing with it are not judged again for each answer. test_sealed_kernels.py judges all exercises of a few notebooks in
-real kernels. `make test` judges the first answer that fails each fact and the first right one of each exercise, most of
-them in their own exercise alone, and leaves the capstone to `make test-more` (support/tiers.py).
+real kernels. `make test` asks each fact about the first answer that fails it, and all facts of an exercise about its
+first right answer. `make test-more` has the rest, and the capstone (support/tiers.py).
 """
 
 import re
@@ -20,12 +20,13 @@ from tests.support.misconceptions import WRITE_AGAIN, is_known, known, row
 from tests.support.names import bound
 from tests.support.notebooks import LABS, ROOT, grade_id, notebook_with
 from tests.support.parts import read_parts
-from tests.support.tiers import CAPSTONE, THOROUGH, is_first, is_first_of_its_lab
+from tests.support.tiers import CAPSTONE, THOROUGH, is_first
 from utils.exercises.facts import load_lab
 
 GROUPED = {lab: pytest.mark.xdist_group(f"answers of {lab}") for lab in LABS}
 DEAR = {CAPSTONE: [THOROUGH]}  # marks of all that judges there
-EACH_LAB = [pytest.param(lab, id=lab, marks=[GROUPED[lab], *DEAR.get(lab, [])]) for lab in LABS]
+# The model answers, judged once in each lab: nbval runs them in all labs' notebooks.
+EACH_LAB = [pytest.param(lab, id=lab, marks=[GROUPED[lab], *[THOROUGH][: lab != LABS[0]]]) for lab in LABS]
 
 
 def param(answer, *marks):
@@ -52,8 +53,8 @@ KEEPS = {
     ("lab19", "ex2", "shards_over_all_ranks"): 2,
     ("lab19", "ex2", "reduces_each_micro_batch_between_nodes"): 3,
 }
-IN_ALL_EXERCISES = [param(one) if is_first_of_its_lab(one) else param(one, THOROUGH) for one in ANSWERS]
-IN_ITS_OWN = [param(one) for one in ANSWERS if is_first(one) and not is_first_of_its_lab(one)]
+IN_ALL_EXERCISES = [param(one, THOROUGH) for one in ANSWERS]
+FIRST = [param(one) for one in ANSWERS if is_first(one)]
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +72,11 @@ def test_a_wrong_answer_loses_its_exercise_only_and_a_right_one_nothing(judge, a
     look_at(answer, judge(answer))
 
 
-@pytest.mark.parametrize("answer", IN_ITS_OWN)
-def test_a_wrong_answer_loses_its_exercise_and_a_right_one_does_not(judge, answer):
-    look_at(answer, judge(answer, alone=True))
+@pytest.mark.parametrize("answer", FIRST)
+def test_a_wrong_answer_fails_its_fact_and_a_right_one_none(judge, answer):
+    claims = {(one["exercise"], "wrong", one["answer"]): one["claim"] for one in known(answer.lab)}
+    claim = claims.get((answer.exercise, answer.verdict, answer.name), "")
+    look_at(answer, judge(answer, alone=True, claim=claim))
 
 
 def look_at(answer, lost):

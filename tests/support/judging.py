@@ -12,8 +12,9 @@ The fork runs the notebook with the answer in it, and looks at what that defines
 (exercises/facts/looks.py): a look that refuses what a right answer does is seen here. What a kernel has besides, its
 observer, its limits and its sandbox, test_sealed_kernels.py has. The fork leaves out the cells in which students only
 try things (those without nbgrader's mark), except where they bind what other cells need, and judges the exercises that
-the answer can change: its own, and each that has read a name which it changes when the model answers were judged. Where
-it has read none of them, it goes as it went with the model answers. names.py finds what an answer changes; where it
+the answer can change: its own, and each that has read a name which it changes when the model answers were judged (once,
+where an answer's other exercises are asked for). Where it has read none of them, it goes as it went with the model
+answers. names.py finds what an answer changes; where it
 cannot tell, all exercises are judged.
 """
 
@@ -28,17 +29,19 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import simgpu
-from utils.exercises.facts import Finding, LocalStudent, StudentError, judge, load_lab, wire
+from utils.exercises.facts import Exercise, Finding, LocalStudent, StudentError, judge, load_lab, wire
+from utils.exercises.facts.lab import facts_path
 from utils.exercises.facts.student import probe_source
 from utils.grading.run import student_process
 from utils.grading.run.observer import all_classes
 
 from .answers import Answer
-from .names import bound, changed, needed, reaches_out, touched
+from .names import bound, changed, imported, needed, reaches_out, touched
 from .notebooks import ROOT, grade_id, notebook_with, run_cells
 
 DEVICES = ["simgpu:0", "simgpu:1"]
@@ -59,20 +62,21 @@ class Judge:
         )
         self._replies: dict[str, dict] = {}  # one test asks what an answer loses, and another how many points it keeps
 
-    def __call__(self, answer: Answer, *, alone: bool = False) -> dict[str, Finding]:
+    def __call__(self, answer: Answer, *, alone: bool = False, claim: str = "") -> dict[str, Finding]:
         """The exercises that are lost with this answer, and the fact of each that does not hold.
 
-        `alone`: its own exercise is judged, and no other that it may change.
+        `alone`: its own exercise is judged, and no other that it may change. `claim`: and of that the fact that claims
+        this, and no other.
         """
-        told = self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code, alone=alone)
+        told = self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code, alone=alone, claim=claim)
         return {name: Finding(*found) for name, found in told["lost"].items()}
 
     def points(self, answer: Answer) -> int:
         """The points that this answer gets in its own exercise."""
-        return self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code, alone=True)["points"]
+        return self._ask(lab=answer.lab, exercise=answer.exercise, code=answer.code, alone=True, claim="")["points"]
 
     def model(self, lab: str) -> dict:
-        """How the model answers of a lab do: see `Bench.judge_the_model`."""
+        """How the model answers of a lab do: see `Bench.model`."""
         return self._ask(lab=lab)
 
     def _ask(self, **request: str | bool) -> dict:
@@ -137,37 +141,46 @@ class Bench:
         self.place = {grade_id(cell): number for number, cell in cells.items() if grade_id(cell) in self.exercises}
         if missing := [name for name in self.exercises if name not in self.place]:
             raise SystemExit(f"{lab} has no cell with the grade_id {missing[0]} (in the cell's metadata)")
-        self.model = in_a_fork(self.judge_the_model)
-        for module in self.model.pop("modules", ()):
+        facts = [facts_path(lab, hidden=hidden).read_text(encoding="utf-8") for hidden in (False, True)]
+        for module in imported(*self.cells.values(), *facts):  # or each fork would
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
 
-    def judge(self, exercise: str, code: str, alone: bool) -> dict:
+    @cached_property
+    def model(self) -> dict:
+        """How the model answers do, and what judging them read. It takes as long as a submission."""
+        return in_a_fork(self._judge_the_model)
+
+    def judge(self, exercise: str, code: str, alone: bool, claim: str) -> dict:
         """What is lost with this answer, {"lost": {exercise: a Finding's fields}}, and its own exercise's points.
 
-        `alone`: in its own exercise.
+        `alone`: in its own exercise. `claim`: by the fact that claims this.
         """
         cells = self.cells | {self.place[exercise]: code}
-        exercises, trials = self._touched_by(cells, exercise, code)
-        if alone:
-            exercises = [exercise]
+        exercises, trials = self._touched_by(cells, exercise, code, alone)
+        asked = {name: self.exercises[name] for name in exercises}
+        if claim:
+            asked[exercise] = _with_one_fact(asked[exercise], claim)
         student = LookedAt(self._run(cells, trials), DEVICES)
-        findings = {name: judge(self.exercises[name], student) for name in exercises}
-        return {"lost": _lost(findings), "points": self.exercises[exercise].points_for(findings[exercise])}
+        findings = {name: judge(one, student) for name, one in asked.items()}
+        return {"lost": _lost(findings), "points": asked[exercise].points_for(findings[exercise])}
 
     def _run(self, cells: dict[int, str], trials: set[int]) -> dict:
         """The namespace after these cells, without the trials that are not among `trials`."""
         return run_cells((number, source) for number, source in cells.items() if number not in self.trials - trials)
 
-    def _touched_by(self, cells: dict[int, str], exercise: str, code: str) -> tuple[list[str], set[int]]:
-        """The exercises that an answer can change, and the trials to run for that."""
+    def _touched_by(self, cells: dict[int, str], exercise: str, code: str, alone: bool) -> tuple[list[str], set[int]]:
+        """The exercises that an answer can change (`alone`: its own), and the trials to run for that."""
         if not _is_python(code):
             cells, code = self.cells, ""
         if reaches_out(code):
-            return list(self.exercises), self.trials
+            return [exercise] if alone else list(self.exercises), self.trials
+        trials = self._trials_for(cells)
+        if alone:
+            return [exercise], trials
         names = touched(list(cells.values()), changed(code, self.cells[self.place[exercise]]))
         alike = [name for name in self.exercises if name == exercise or names.intersection(self.model["read"][name])]
-        return alike, self._trials_for(cells)
+        return alike, trials
 
     def _trials_for(self, cells: dict[int, str]) -> set[int]:
         """The trials that bind what the other cells need, and what these trials need."""
@@ -179,15 +192,20 @@ class Bench:
                 return found
             found |= more
 
-    def judge_the_model(self) -> dict:
-        """What the model answers lose, what judging them read, and what it imported."""
+    def _judge_the_model(self) -> dict:
         findings, read = {}, {}
         namespace = self._run(self.cells, self._trials_for(self.cells))
         for name, exercise in self.exercises.items():
             noted = Noted(namespace)
             findings[name] = judge(exercise, LookedAt(noted, DEVICES))
             read[name] = sorted(noted.read)
-        return {"lost": _lost(findings), "read": read, "modules": list(sys.modules)}
+        return {"lost": _lost(findings), "read": read}
+
+
+def _with_one_fact(exercise: Exercise, claim: str) -> Exercise:
+    [fact] = [each for each in exercise.facts if each.claim == claim]
+    points = exercise.parts.get(fact.part, exercise.points)
+    return replace(exercise, facts=[fact], points=points, parts={fact.part: points} if fact.part else {})
 
 
 def _lost(findings: dict[str, list[Finding]]) -> dict[str, tuple]:
@@ -243,7 +261,8 @@ def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         bench = bench_of(request.pop("lab"))
-        asks = request and "ended" not in bench.model
+        by_the_model = not request or not request["alone"]
+        asks = request and not (by_the_model and "ended" in bench.model)
         print(json.dumps(in_a_fork(partial(bench.judge, **request)) if asks else bench.model), file=replies, flush=True)
 
 

@@ -19,6 +19,17 @@ def bound(source: str) -> set[str]:
     return own | {s.get_name() for t in inner for s in t.get_symbols() if s.is_declared_global() and s.is_assigned()}
 
 
+def imported(*sources: str) -> set[str]:
+    """The modules that these sources import, in their functions too."""
+    found: set[str] = set()
+    for node in (node for source in sources for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module}
+    return found
+
+
 def changed(source: str, other: str) -> set[str]:
     """The names that either cell binds in a statement that the other has not, and what needs them in these cells."""
     own, others = ({ast.unparse(each) for each in ast.parse(cell).body} for cell in (source, other))

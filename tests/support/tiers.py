@@ -5,8 +5,9 @@ A test with the marker `thorough` is in `make test-more` only: it claims once mo
 
 * wrong answers: the first of its page that fails a fact first, for each fact that one fails first.
   (solutions/lab01/misconceptions.json says which fact a wrong answer fails first.)
-* right answers: the first of each exercise, which is judged by every fact. The model answers are right ones, too.
-* of these, in all exercises that they can change: the first wrong one of each lab. The others in their own exercise.
+  Only this fact is asked about it; `make test-more` asks all facts of each exercise that it can change.
+* right answers: the first of each exercise, which is judged by every fact. The model answers are right ones, too: nbval
+  runs them with the visible facts, and lab 01's are judged by all.
 * of the capstone none: an answer takes five to fifteen seconds there. nbval runs its model answers.
 * attacks: those in the table of tests/attacks/README.md, one or more for each promise of the guide for instructors.
 
@@ -48,16 +49,6 @@ def first_answers(lab: str) -> frozenset[tuple[str, str, str]]:
 def is_first(answer: Answer) -> bool:
     """Whether `make test` judges this answer."""
     return (answer.exercise, answer.verdict, answer.name) in first_answers(answer.lab)
-
-
-@cache
-def _first_wrong(lab: str) -> Answer | None:
-    return next(filter(is_first, answers_of(lab, "wrong")), None)
-
-
-def is_first_of_its_lab(answer: Answer) -> bool:
-    """Whether `make test` judges every exercise that this answer can change, and not only its own."""
-    return answer == _first_wrong(answer.lab)
 
 
 @cache

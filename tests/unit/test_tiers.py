@@ -13,7 +13,6 @@ from tests.support.tiers import (
     first_answers,
     first_attacks,
     is_first,
-    is_first_of_its_lab,
     promises,
 )
 from utils.exercises.facts import load_lab
@@ -49,10 +48,6 @@ def test_each_exercise_has_a_right_and_wrong_answers_in_the_first_tier(lab):
     exercises = sorted({answer.exercise for answer in ANSWERS if answer.lab == lab})
     assert sorted(answer.exercise for answer in first if answer.verdict == "right") == exercises
     assert sorted({answer.exercise for answer in first if answer.verdict == "wrong"}) == exercises
-
-
-def test_a_wrong_answer_of_each_lab_is_judged_in_all_exercises_that_it_can_change():
-    assert [answer.lab for answer in ANSWERS if is_first_of_its_lab(answer)] == JUDGED
 
 
 def test_the_capstones_answers_are_left_to_the_second_tier():
