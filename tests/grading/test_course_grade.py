@@ -30,7 +30,7 @@ RIGHT = {
     "written_with_functions": {"ex2": "functional_relu", "ex4": "zip_names_and_devices", "ex5": "deep_copies"},
 }
 CRASH = "import os\nos._exit(1)"
-HANG = "def placement(model):\n    while True:\n        pass"
+HANG = "import time\n\n\ndef placement(model):\n    time.sleep(3600)"
 
 
 def course(*arguments):

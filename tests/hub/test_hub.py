@@ -369,6 +369,7 @@ def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
     assert "Your instructor sees which exercises" in told
 
 
+@pytest.mark.thorough  # cheaper ones: tests/unit/test_hand_in.py, and what the page shows, above
 def test_what_was_graded_is_seen_by_its_student_and_the_instructor(hub, ann, bob, tmp_path):
     options = ["--hub", hub.folder, "--out", tmp_path / "graded", "--give-back"]
     command = [sys.executable, "-m", "utils.course", "grade", "lab01", *map(str, options)]
@@ -450,6 +451,7 @@ def test_a_killed_hub_loses_nothing_and_kernels_go_on(hub, ann):
     assert again.run(HAND_IN).text.startswith("Handed in: lab01")
 
 
+@pytest.mark.thorough  # a cheaper one: a killed hub, above
 def test_a_killed_proxy_comes_back(hub, ann):
     at = int((hub.of.hub / "proxy.pid").read_text().split()[0])
     psutil.Process(at).send_signal(signal.SIGKILL)

@@ -18,7 +18,7 @@ import simgpu
 pytestmark = pytest.mark.filterwarnings("ignore")  # about how the samples call modules
 
 DEVICE = "simgpu:1"
-MANY = {"nn.LinearCrossEntropyLoss": pytest.mark.slow}  # hundreds of samples: not in the inner loop
+MANY = {"nn.LinearCrossEntropyLoss": pytest.mark.thorough}  # hundreds of samples
 MODULES = [pytest.param(info, id=info.name, marks=MANY.get(info.name, ())) for info in module_db]
 
 

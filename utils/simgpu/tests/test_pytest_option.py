@@ -47,7 +47,11 @@ def run_project(folder, *arguments, **environment):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("environment", [{}, {"SIMGPU": "1"}], ids=["without", "with a SIMGPU that says otherwise"])
+@pytest.mark.parametrize(
+    "environment",
+    [{"SIMGPU": "1"}, pytest.param({}, marks=pytest.mark.thorough)],
+    ids=["with a SIMGPU that says otherwise", "without"],
+)
 def test_with_the_option_they_run(tmp_path, environment):
     done = run_project(tmp_path, "--simgpu", "3,gpu=A100", **environment)
     assert "2 passed" in done.stdout, done.stdout + done.stderr

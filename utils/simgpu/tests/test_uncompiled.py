@@ -69,6 +69,7 @@ def test_compiled_code_runs_uncompiled(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_also_if_it_was_compiled_before_there_were_simulated_gpus(tmp_path):
     assert run(tmp_path, BEFORE) == "[2.0, 2.0]"
 

@@ -163,6 +163,7 @@ def test_ops_that_nccl_has_not_are_refused(two):
     assert seen["half torch.float32"][0] == [1.0, 2.0]
 
 
+@pytest.mark.thorough
 def test_collectives_are_the_same_where_pytorch_looks_in_detail(two, checkpoint, tmp_path):
     looked_at = told_by(2, tmp_path, checkpoint, "collectives", TORCH_DISTRIBUTED_DEBUG="DETAIL")
     assert [told["collectives"] for told in looked_at] == [told["collectives"] for told in two]

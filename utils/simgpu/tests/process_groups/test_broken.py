@@ -20,6 +20,7 @@ SOURCE = (HERE / "broken.py").read_text().splitlines()
 CASES = ("healthy", "slow", "skipped", "skipped alike", "other", "killed", "other in fsdp", "own error")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.thorough,  # cheaper ones, of ranks that miss or fail: tests/process_groups of the course
     pytest.mark.xdist_group("torchrun"),
     pytest.mark.skipif(not torch_private.has_python_backends(), reason="no backends written in Python"),
 ]

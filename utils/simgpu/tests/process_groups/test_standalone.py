@@ -75,7 +75,9 @@ def test_without_simgpu_in_the_environment_nothing_is_loaded(installed):
     assert run(installed, "-c", code, SIMGPU="").stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("first", ["torch", "simgpu", "simgpu.streams"])
+@pytest.mark.parametrize(
+    "first", ["simgpu.streams", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("torch", "simgpu"))]
+)
 def test_whichever_is_imported_first_simgpu_is_enabled_as_asked(installed, first):
     code = f"import {first}, torch; print(torch.ones(2, device='cuda:1').device)"
     done = run(installed, "-c", code, SIMGPU="2", SIMGPU_AS_CUDA="1")
