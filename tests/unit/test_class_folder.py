@@ -223,3 +223,13 @@ def test_a_renewed_course_is_the_same_folder_for_rooms_that_go_on(of):
     assert (of.course / "README.md").stat().st_ino == kept
     assert {path.name for path in of.course.iterdir()} == {"README.md", "utils"}
     assert not list(of.path.glob(".course-*"))
+
+
+def test_the_instructor_is_told_how_students_log_in(folder, monkeypatch):
+    monkeypatch.setattr(start, "renew_course", lambda *_: None)
+    told = start.make_ready(folder, None, None)
+    assert told.startswith("3 students. They open http://")
+    assert told.endswith(f"with the password in {folder / class_folder.SETTINGS}.")
+    with (folder / class_folder.CONFIG).open("a") as config:
+        config.write('c.JupyterHub.authenticator_class = "generic-oauth"\n')
+    assert start.make_ready(folder, None, None).endswith(f", as {folder / class_folder.CONFIG} says.")

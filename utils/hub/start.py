@@ -25,9 +25,12 @@ def make_ready(folder: Path, students: Path | None, bundle) -> str:
         class_folder.make_class(folder, students)
     of = class_folder.read_class(folder)
     renew_course(of, bundle)
+    config = folder / class_folder.CONFIG
+    by_another = config.exists() and "authenticator_class" in config.read_text(encoding="utf-8")
+    how = f"as {config} says" if by_another else f"with the password in {folder / class_folder.SETTINGS}"
     return (
         f"{len(of.students)} students. They open http://{of.address}:{of.port} and log in by a name in "
-        f"{folder / class_folder.STUDENTS}, with the password in {folder / class_folder.SETTINGS}."
+        f"{folder / class_folder.STUDENTS}, {how}."
     )
 
 
