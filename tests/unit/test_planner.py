@@ -99,6 +99,25 @@ def test_gradients_of_more_micro_batches_are_added_up_by_the_host(model):
     assert held.moved["host"] == pytest.approx(one.moved["host"] * 2 / 3, rel=0.01)
 
 
+def test_zero1_all_reduces_gradients_and_gathers_weights_beside_nothing(model):
+    gathered, zero1 = (cost(model, shard=8, micro_batches=2, reshard=False, zero1=each) for each in (False, True))
+    assert zero1.memory == gathered.memory
+    weights = zero1.memory["weights"] / 4 * 8  # of all GPUs
+    # In a ring: an all-reduce of gradients in float32, an all-gather of weights in bfloat16.
+    assert zero1.moved["link"] == pytest.approx((2 * 4 + 2) * weights * 7 / 8, rel=0.01)
+    assert gathered.moved["link"] == pytest.approx((4 + 2) * weights * 7 / 8, rel=0.01)
+    more = zero1.seconds - gathered.seconds
+    assert more > Cluster("H100", 8).group(8, 1).seconds("all_gather", 2 * weights), "which hid behind the blocks"
+    one = [cost(model, micro_batches=2, reshard=False, zero1=each).seconds for each in (False, True)]
+    assert one[1] < one[0], "one GPU gathers nothing, and casts no weights"
+
+
+@pytest.mark.parametrize("fields", [{"reshard": True}, {"fsdp": False}, {"experts": 2}, {"offload": "weights"}])
+def test_zero1_with_what_it_is_not_estimated_with_is_refused(fields):
+    with pytest.raises(ValueError, match="zero1=True: give reshard=False"):
+        Layout(**({"shard": 8, "reshard": False, "zero1": True} | fields))
+
+
 def test_offloaded_activations_are_the_inputs_of_blocks(model):
     fields = {"shard": 4, "rows": 4, "recompute": "full"}
     here, away = cost(model, **fields), cost(model, **fields, offload="activations")

@@ -78,10 +78,11 @@ def swept(name: str) -> Model:
 
 
 def swept_layout(row: dict[str, str]) -> Layout:
-    """ZeRO-1 keeps whole weights and gradients of a step and shares the optimizer: FSDP whose weights stay gathered."""
-    data, shard = (1, int(row["dp"])) if row["zero"] == "1" else (int(row["dp"]), 1)
+    """Stages are cut by time. ZeRO-1 over one copy is none."""
+    zero1 = row["zero"] == "1" and row["dp"] != "1"
+    data, shard = (1, int(row["dp"])) if zero1 else (int(row["dp"]), 1)
     counts = dict(tensor=int(row["tp"]), pipeline=int(row["pp"]), rows=int(row["mbs"]))
-    return Layout(data, shard, **counts, micro_batches=int(row["grad_accum"]), reshard=False, cut="time")
+    return Layout(data, shard, **counts, micro_batches=int(row["grad_accum"]), reshard=False, cut="time", zero1=zero1)
 
 
 def seconds_a_micro_batch(row: dict[str, str]) -> float:

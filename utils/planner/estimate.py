@@ -324,16 +324,23 @@ def _whole_step(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> St
 
 def _micro_batches(layout: Layout, blocks: Sequence[Trace], cluster: Cluster, count: int) -> StepTime:
     host_link, away = cluster.host.link, layout.offloads_weights
-    replay = Replay(cluster.gpu, _groups(layout, cluster), layout.fsdp, host_link, away)
+    replay = Replay(cluster.gpu, _groups(layout, cluster), layout.fsdp, host_link, away, layout.zero1)
     for number in range(count):
         held = not layout.reshard
         replay.forward(blocks, held=held and number > 0)
         replay.backward(blocks, held=held or not layout.fsdp, first=number == 0, last=number == count - 1)
     replay.finish()
     if not away:
-        replay.run(adamw(cluster.gpu, _share(layout, blocks), _dtype(layout))[0])
+        _train(replay, layout, blocks, cluster)
     moved = _links(layout, cluster, replay.talked) | ({"host": replay.carried} if layout.offload != "none" else {})
     return StepTime(replay.finish(), replay.busy, 0.0, moved)
+
+
+def _train(replay: Replay, layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> None:
+    """The optimizer's step on a GPU's share of the weights."""
+    replay.run(adamw(cluster.gpu, _share(layout, blocks), _dtype(layout))[0])
+    if layout.zero1 and layout.shards > 1:
+        replay.gather_trained(blocks)
 
 
 def _links(layout: Layout, cluster: Cluster, talked: dict[str, float], sent: float = 0.0) -> dict[str, float]:
@@ -372,10 +379,10 @@ def _timed_stage(layout: Layout, blocks: Sequence[Trace], cluster: Cluster) -> _
     """A stage that has all that it waits for."""
     groups, gpu = _groups(layout, cluster), timing(cluster.gpu_of_a_stage(layout.pipeline, layout.tensor))
     few, left_out = _shorter(blocks, ALIKE)
-    stage = _replayed(few, groups, gpu, layout.fsdp)
+    stage = _replayed(few, groups, gpu, layout.fsdp, layout.zero1)
     if not left_out:
         return stage
-    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, gpu, layout.fsdp)
+    other = _replayed(_shorter(blocks, ALIKE + 2)[0], groups, gpu, layout.fsdp, layout.zero1)
     return _Stage(*(_line(one, two, left_out / 2) for one, two in zip(stage, other, strict=True)))
 
 
@@ -386,9 +393,9 @@ def _line(one, two, times: float):
 
 
 @lru_cache(maxsize=4096)
-def _replayed(blocks: Blocks, groups: Groups, gpu: GpuProfile, fsdp: bool) -> _Stage:
+def _replayed(blocks: Blocks, groups: Groups, gpu: GpuProfile, fsdp: bool, zero1: bool) -> _Stage:
     """Three micro-batches: the second counts, the first and the last have more to do."""
-    replay = Replay(gpu, groups, fsdp)
+    replay = Replay(gpu, groups, fsdp, zero1=zero1)
     marks = [0.0]
     busy, talked, steady, each = 0.0, {}, 0.0, {}
     for number in range(3):
@@ -419,12 +426,11 @@ def _piped(layout: Layout, stages, cluster: Cluster) -> StepTime:
     )
     span, bubble = _played(layout.schedule, ranks, layout.chunks, count, costs, link)
     own = [[stage for number, stage in enumerate(timed) if number % ranks == rank] for rank in range(ranks)]
-    share = max(
-        _share(layout, [b for number, blocks in enumerate(stages) if number % ranks == rank for b in blocks])
-        for rank in range(ranks)
+    trained = (
+        [b for number, blocks in enumerate(stages) if number % ranks == rank for b in blocks] for rank in range(ranks)
     )
     optimizer = Replay(cluster.gpu, _groups(layout, cluster))
-    optimizer.run(adamw(cluster.gpu, share, _dtype(layout))[0])
+    _train(optimizer, layout, max(trained, key=lambda blocks: _share(layout, blocks)), cluster)
     once = max(sum(stage.before for stage in each) for each in own)
     once += max(sum(stage.after for stage in each) for each in own) + optimizer.finish()
     busy = max(sum(count * stage.busy + stage.once for stage in each) for each in own) + optimizer.busy

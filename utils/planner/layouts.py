@@ -32,6 +32,9 @@ class Layout:
     `kernels` are "eager", or all of them faster by a gain that was measured for one model and is taken for every other
     (`KERNELS`): "compiled" by `torch.compile`, or "float8", compiled with products in float8. Memory and the
     number of launches stay as they are.
+    `zero1` is ZeRO-1 as nanotron has it, with `reshard=False`: a GPU keeps all weights in bfloat16 and trains the share
+    of them that is its own, gradients are all-reduced, and what was trained is gathered after the optimizer's step,
+    beside nothing. `plan` does not search it.
     `fsdp=False` is for one rank of everything but the pipeline: weights in bfloat16 as they are, nothing wrapped.
     """
 
@@ -51,8 +54,11 @@ class Layout:
     experts: int = 1
     offload: str = "none"
     kernels: str = "eager"
+    zero1: bool = False
 
     def __post_init__(self):
+        if self.zero1 and (self.reshard or not self.fsdp or self.experts > 1 or self.offload != "none"):
+            raise ValueError("zero1=True: give reshard=False, and neither fsdp=False, experts nor offload")
         for name, known in (("offload", OFFLOAD), ("kernels", tuple(KERNELS))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: give one of {', '.join(known)}")
@@ -92,7 +98,7 @@ class Layout:
         schedule = f" {self.schedule}" + (f" x{self.chunks}" if self.chunks > 1 else "") if self.pipeline > 1 else ""
         parts += [f"pipeline {self.pipeline}{schedule}"]
         experts = f", experts over {self.experts}" if self.experts > 1 else ""
-        kept = "" if self.reshard or self.shards == 1 else ", weights stay gathered"
+        kept = "" if self.reshard or self.shards == 1 else ", ZeRO-1" if self.zero1 else ", weights stay gathered"
         rows = f"{self.micro_batches} x {self.rows} rows"
         offload = f", {self.offload} offloaded" if self.offload != "none" else ""
         kernels = f", {self.kernels} kernels" if self.kernels != "eager" else ""

@@ -23,6 +23,8 @@ SHARE, WORK = 4, 2  # bytes of a weight as it is trained (float32), and as it is
 # Multiprocessors that NCCL's kernel holds while a collective goes on: one a channel, and 32 are its most (MAXCHANNELS,
 # NVIDIA/nccl 2.17.1, src/include/devcomm.h). Not fitted: docs/planner.md.
 CHANNELS = 32
+# Seconds of the host for a copy of a tensor without autograd: an operator's on an H200's host (docs/times.md).
+COPY = 8e-6
 
 
 ALONE = Fabric(1, 1, LINKS["nvlink4"], NETWORKS["400G"])
@@ -97,8 +99,10 @@ class Replay:
         sharded: bool = True,
         host_link: LinkProfile = LINKS["pcie5"],
         away: bool = False,
+        zero1: bool = False,
     ):
         self.gpu, self.groups, self.sharded, self.host_link, self.away = gpu, groups, sharded, host_link, away
+        self.zero1 = zero1
         self.in_free = self.out_free = self.carried = 0.0
         # A product that begins beside a collective is laid out over the multiprocessors that are left.
         self.crowded = gpu.multiprocessors / max(1, gpu.multiprocessors - CHANNELS)
@@ -218,7 +222,7 @@ class Replay:
         that a copy waits for keeps its time on simgpu, so those of a block fit in between or come after.
         """
         ranks = self.ranks(unit)
-        if ranks == 1 or not self.sharded:
+        if ranks == 1 or not self.sharded or self.zero1:
             return 0.0
         own, whole = unit.numbers / ranks, unit.numbers * WORK
         if self.away:
@@ -238,7 +242,7 @@ class Replay:
 
     def take(self, unit: Unit, arrival: float) -> None:
         """Wait for the weights, and put them where they are used."""
-        if not self.sharded:
+        if not self.sharded or self.zero1:
             return
         self.compute = max(self.compute, arrival)
         if self.ranks(unit) > 1:
@@ -260,6 +264,12 @@ class Replay:
         whole, ranks = unit.numbers * SHARE, self.ranks(unit)
         self.compute = self.kernel(self.compute, self.moving(whole + unit.numbers * (SHARE if accumulated else WORK)))
         ready = max(self.compute, self.reducing)
+        if self.zero1:
+            self.talked[unit.group] += whole  # once more than `talk` counts
+            self.reducing = self.shard_free = self.talk(
+                max(ready, self.shard_free), Collective("all_reduce", whole, unit.group)
+            )
+            return
         if ranks > 1:
             reduced = self.talk(max(ready, self.shard_free), Collective("reduce_scatter", whole, unit.group))
             self.reducing = self.shard_free = reduced
@@ -297,6 +307,22 @@ class Replay:
                 self.compute = self.kernel(self.compute, self.moving(size))
             elif not first:
                 self.compute = self.kernel(self.compute, self.moving(3 * WORK * count))
+
+    def gather_trained(self, blocks: Iterable[Trace]) -> None:
+        """After the optimizer's step of ZeRO-1: gather all weights, and put each rank's part of each into its place.
+
+        As nanotron 0.4 does (`_all_gather_params` in optim/zero.py, `all_gather_coalesced` in distributed.py): what is
+        there is copied into a list of flat tensors, which is gathered and copied back.
+        """
+        weights = [count for block in blocks for unit in block.units for count in unit.weights]
+        whole = sum(weights) * WORK
+        self.compute = self.kernel(self.compute, self.moving(2 * whole))
+        self.compute = self.talk(self.compute, Collective("all_gather", whole, "shard"))
+        self.compute = self.kernel(self.compute, self.moving(2 * 2 * whole))
+        self.host = max(self.host, self.compute - self.moving(2 * whole)) + COPY * self.groups.shard.ranks * len(
+            weights
+        )
+        self.compute = max(self.compute, self.host)
 
     # --- passes ---------------------------------------------------------------------------------------------------
 
