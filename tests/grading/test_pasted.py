@@ -57,7 +57,7 @@ def asked(notebook: nbformat.NotebookNode, exercise: str) -> list[str]:
     return [node.name for node in ast.parse(source).body if isinstance(node, DEFINITIONS)]
 
 
-DEAR = ("lab12", "lab13", "lab14", "lab18")
+DEAR = ("lab12", "lab13", "lab14", "lab17", "lab18")
 
 
 @pytest.mark.parametrize("lab", [pytest.param(lab, marks=THOROUGH) if lab in DEAR else lab for lab in LABS])

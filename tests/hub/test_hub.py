@@ -305,7 +305,7 @@ print(ask(kernel, None))
     ]
 
 
-@pytest.mark.thorough  # a cheaper one: a killed hub, below
+@pytest.mark.thorough  # a cheaper one: a killed kernel, above
 def test_a_killed_warm_process_ends_no_kernel_and_comes_back(hub, ann):
     ann.run("kept = 1")
     hub.warm_process().kill()
@@ -436,6 +436,7 @@ def test_a_hand_in_from_another_page_of_a_browser_is_refused(hub, ann):
     assert answer.status_code == 403
 
 
+@pytest.mark.thorough  # cheaper ones of what a hub keeps: handing in, above
 def test_a_killed_hub_loses_nothing_and_kernels_go_on(hub, ann):
     ann.run("mine = 41")
     before = hand_ins.last_receipts(hub.of, "ann")
@@ -451,7 +452,7 @@ def test_a_killed_hub_loses_nothing_and_kernels_go_on(hub, ann):
     assert again.run(HAND_IN).text.startswith("Handed in: lab01")
 
 
-@pytest.mark.thorough  # a cheaper one: a killed hub, above
+@pytest.mark.thorough
 def test_a_killed_proxy_comes_back(hub, ann):
     at = int((hub.of.hub / "proxy.pid").read_text().split()[0])
     psutil.Process(at).send_signal(signal.SIGKILL)
