@@ -233,3 +233,27 @@ def test_the_instructor_is_told_how_students_log_in(folder, monkeypatch):
     with (folder / class_folder.CONFIG).open("a") as config:
         config.write('c.JupyterHub.authenticator_class = "generic-oauth"\n')
     assert start.make_ready(folder, None, None).endswith(f", as {folder / class_folder.CONFIG} says.")
+
+
+def test_a_deadline_of_no_lab_is_refused_with_those_that_there_are(folder):
+    path = folder / class_folder.SETTINGS
+    path.write_text(path.read_text() + 'lab3 = "2026-12-01 23:59"\n')
+    with pytest.raises(Problem, match=r"\[deadlines\]: there is no lab3. There are lab01, lab02"):
+        class_folder.read_class(folder)
+
+
+def test_a_port_that_another_program_has_is_told_before_the_hub_starts(of):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(Problem, match="this class runs already, or another program has it"):
+            start.require_ports(replace(of, port=taken.getsockname()[1]))
+        with pytest.raises(Problem, match="this class runs already"):
+            start.require_ports(replace(of, port=taken.getsockname()[1] - 1))
+
+
+def test_a_proxy_that_a_killed_hub_left_is_no_other_program(of, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(start, "_left_proxy", lambda _: True)
+        start.require_ports(replace(of, port=taken.getsockname()[1]))
+    monkeypatch.undo()
+    (of.hub / "proxy.pid").write_text(f"{os.getpid()}\nmore")
+    assert not start._left_proxy(of), "this process is no proxy"

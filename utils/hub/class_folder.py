@@ -22,25 +22,25 @@ from datetime import datetime
 from pathlib import Path
 
 from utils.common.errors import Problem
-from utils.common.files import write_whole
+from utils.common.files import ROOT, write_whole
 from utils.grading.marking.late import deadline as deadline_of
 
 SETTINGS, STUDENTS, CONFIG = "class.toml", "students.txt", "jupyterhub_config.py"
 LOGIN = re.compile(r"[a-z0-9][a-z0-9_@+-]*(?:\.[a-z0-9_@+-]+)*")  # also the name of a folder
 LONGEST_LOGIN = 64
 FIRST_SETTINGS = """\
-# A class. Change what you like, then start it again: course hub {folder}
+# A class. Change what you like, then start it again: course hub {folder} (deadlines count at once)
 
 address = "127.0.0.1"  # "0.0.0.0" to be reached from other machines: put TLS before it (docs/classroom.md)
-port = 8000
+port = 8000  # and the three after it
 # Everybody in students.txt logs in with this password. Who has it can log in as anybody in the list.
 password = "{password}"
 # These see everybody's hand-ins, and log in with the other password (32 characters or more).
 instructors = ["instructor"]
 instructors_password = "{long_password}"
 
-memory_gib = 4  # of each process of a student
-student_gib = 3  # of all processes of a student together: beyond it the largest is ended
+memory_gib = 4  # of private memory that one process of a student may ask for, used or not
+student_gib = 3  # of memory that all processes of a student use together: beyond it the largest is ended
 free_gib = 1  # memory of the machine that stays free: where it would not, servers wait in line
 idle_minutes = 60  # a server that does nothing for so long is stopped; files stay
 # Servers and kernels are forked from one process that has PyTorch loaded: less memory, and no wait. Needs Linux 6.5.
@@ -177,7 +177,10 @@ def read_class(folder: Path) -> ClassFolder:
         if not isinstance(value, KINDS[name]) or isinstance(value, bool) != (KINDS[name] is bool):
             raise Problem(f"{path}: {name} = {value!r} is of the wrong kind. See what `course hub` wrote at first")
     deadlines = {}
+    labs = sorted(each.name for each in (ROOT / "labs").glob("lab*"))
     for lab, at in told.pop("deadlines", {}).items():
+        if lab not in labs:
+            raise Problem(f"{path}, [deadlines]: there is no {lab}. There are {', '.join(labs)}")
         try:
             moment = deadline_of(str(at)).at
         except Problem as problem:

@@ -6,10 +6,13 @@ import filecmp
 import importlib.util
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
+
+import psutil
 
 from utils.common.errors import Problem
 from utils.common.files import python_path
@@ -66,6 +69,34 @@ def _make_alike(fresh: Path, folder: Path) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
+def require_ports(of: class_folder.ClassFolder) -> None:
+    """Raise Problem where another program has a port of the class's, or its own hub runs already.
+
+    A proxy that a killed hub has left is the class's own: the hub replaces it.
+    """
+    ports = [of.port + 1] if _left_proxy(of) else [of.port, of.port + 1]
+    for port in ports:
+        address = of.address if port == of.port else "127.0.0.1"
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                one.bind((address, port))
+            except OSError as error:
+                raise Problem(
+                    f"port {port} cannot be taken ({error.strerror}): this class runs already, or another program has "
+                    f"it. A class takes four ports from {of.port} on: `port` in {of.path / class_folder.SETTINGS}"
+                ) from None
+
+
+def _left_proxy(of: class_folder.ClassFolder) -> bool:
+    """Whether the proxy that a hub of this class started is there."""
+    try:
+        pid = int((of.hub / "proxy.pid").read_text().split()[0])
+        return any(PROXY.name in part for part in psutil.Process(pid).cmdline())
+    except (OSError, ValueError, IndexError, psutil.Error):
+        return False
+
+
 def start_hub(folder: Path) -> None:
     """Be the hub. Raises Problem where something that it needs is missing."""
     from utils.grading.run.sandbox import NoSandbox, require_sandbox
@@ -77,6 +108,7 @@ def start_hub(folder: Path) -> None:
         require_sandbox()
     except NoSandbox as error:
         raise Problem(f"students cannot be kept apart: {error}") from None
+    require_ports(class_folder.read_class(folder))
     own = {**os.environ, "PYTHONPATH": python_path(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "jupyterhub", "--config", class_folder.CONFIG]
     os.chdir(folder)
