@@ -189,7 +189,11 @@ class ShowsHandIns(_Asked):
             for head in ("student", "lab", "time (UTC)", "file", "SHA-256", "check said, in the student's kernel", "")
         )
         body = f"<table><tr>{heads}</tr>{''.join(rows)}</table>" if rows else "<p>Nothing yet.</p>"
-        self.write(PAGE.format(title="Handed in", body=body))
+        due = [f"{lab} is due {at.isoformat(' ', 'minutes')}" for lab, at in sorted(self.of.deadlines.items())]
+        above = f"<p>{escape('; '.join(due))}.</p>" if due else ""
+        if everybody and self.of.live:
+            above += '<p><a href="live">The class now</a></p>'
+        self.write(PAGE.format(title="Handed in", body=above + body))
 
 
 async def main() -> None:
