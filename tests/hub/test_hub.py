@@ -100,6 +100,8 @@ def test_a_deadline_counts_at_once_and_a_mistake_in_the_settings_stops_nobody(hu
     try:
         path.write_text(f"{before}\nlab01 = '2020-01-01 00:00 UTC'\n")
         assert "min after the deadline" in ann.run(HAND_IN).text
+        page = ann.web.get(f"{hub.address}/services/class/").text
+        assert "<p>lab01 is due 2020-01-01 00:00+00:00.</p>" in page
         path.write_text(f"{before}\nlab01 = 'soon'\n")
         assert ann.run(HAND_IN).text.startswith("Handed in: lab01, ")
     finally:
@@ -347,6 +349,8 @@ def test_the_instructor_sees_all_that_was_handed_in(hub, ann):
     page = instructor.web.get(f"{hub.address}/services/class/").text
     assert "<td>ann</td>" in page
     assert "ex1 passed" in page
+    assert 'href="live"' in page
+    assert 'href="live"' not in ann.web.get(f"{hub.address}/services/class/").text
 
 
 def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
@@ -371,6 +375,8 @@ def test_the_instructors_page_shows_what_checks_said(hub, ann, bob):
 
 @pytest.mark.thorough  # cheaper ones: tests/unit/test_hand_in.py, and what the page shows, above
 def test_what_was_graded_is_seen_by_its_student_and_the_instructor(hub, ann, bob, tmp_path):
+    ann.save(LAB01, notebook_with("lab01", {}))
+    assert "Handed in: lab01, " in ann.run(HAND_IN).text
     options = ["--hub", hub.folder, "--out", tmp_path / "graded", "--give-back"]
     command = [sys.executable, "-m", "utils.course", "grade", "lab01", *map(str, options)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
