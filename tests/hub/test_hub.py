@@ -101,7 +101,7 @@ def test_a_deadline_counts_at_once_and_a_mistake_in_the_settings_stops_nobody(hu
         path.write_text(f"{before}\nlab01 = '2020-01-01 00:00 UTC'\n")
         assert "min after the deadline" in ann.run(HAND_IN).text
         page = ann.web.get(f"{hub.address}/services/class/").text
-        assert "<p>lab01 is due 2020-01-01 00:00+00:00.</p>" in page
+        assert "<p>lab01 is due 2020-01-01 00:00 UTC.</p>" in page
         path.write_text(f"{before}\nlab01 = 'soon'\n")
         assert ann.run(HAND_IN).text.startswith("Handed in: lab01, ")
     finally:

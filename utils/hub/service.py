@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from datetime import UTC
 from html import escape
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -189,7 +190,7 @@ class ShowsHandIns(_Asked):
             for head in ("student", "lab", "time (UTC)", "file", "SHA-256", "check said, in the student's kernel", "")
         )
         body = f"<table><tr>{heads}</tr>{''.join(rows)}</table>" if rows else "<p>Nothing yet.</p>"
-        due = [f"{lab} is due {at.isoformat(' ', 'minutes')}" for lab, at in sorted(self.of.deadlines.items())]
+        due = [f"{lab} is due {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for lab, at in sorted(self.of.deadlines.items())]
         above = f"<p>{escape('; '.join(due))}.</p>" if due else ""
         if everybody and self.of.live:
             above += '<p><a href="live">The class now</a></p>'
