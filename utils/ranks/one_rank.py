@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import importlib
 import io
 import os
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, cast
 
@@ -26,6 +28,8 @@ from utils.processes.fork_server import Children, forget_random_numbers
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # another on each rank, for the same thing
 LOADED = ("torch.distributed.fsdp", "torch.distributed.pipelining", "torch.nn.parallel")
+# mallopt(3) of glibc: blocks of so many bytes and more are mapped, and go back to the system when they are freed.
+M_MMAP_THRESHOLD, MAPPED = -3, 2**17
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
 
 
@@ -110,6 +114,7 @@ def _end_after(parent: int) -> None:
 def be(rank: int, words: Connection, output: int) -> None:
     """Be this rank. Never returns: what the copied process had been going to do at its end is not for a rank to do."""
     _take_files(output)
+    _give_memory_back()
     order = pickle.loads(words.recv_bytes())
     try:
         said = _packed(_run(rank, order))
@@ -120,6 +125,13 @@ def be(rank: int, words: Connection, output: int) -> None:
     words.send(said)
     atexit._run_exitfuncs()  # simgpu tells the others that this rank has ended
     os._exit(0)
+
+
+def _give_memory_back() -> None:
+    """Have the system get a tensor's memory when it is freed: as it is, glibc keeps it in each rank."""
+    if sys.platform == "linux":
+        with suppress(AttributeError, OSError):  # another C library has no mallopt
+            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED)
 
 
 def _run(rank: int, order: Order) -> object:
