@@ -311,7 +311,7 @@ class Replay:
     def gather_trained(self, blocks: Iterable[Trace]) -> None:
         """After the optimizer's step of ZeRO-1: gather all weights, and put each rank's part of each into its place.
 
-        As nanotron 0.4 does (`_all_gather_params` in optim/zero.py, `all_gather_coalesced` in distributed.py): what is
+        As nanotron does at 2411b02 (`_all_gather_params` in optim/zero.py, `all_gather_coalesced`): what is
         there is copied into a list of flat tensors, which is gathered and copied back.
         """
         weights = [count for block in blocks for unit in block.units for count in unit.weights]
