@@ -304,6 +304,7 @@ def train(build, weights, batches, held_out, gpu):
         fully_shard(layer)
     fully_shard(model)
     model.to_empty(device=gpu)
+    torch.manual_seed(0)
     for layer in model:
         layer.reset_parameters()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
