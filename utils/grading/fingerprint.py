@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from utils.common.files import ROOT
@@ -87,9 +88,7 @@ def _judging_files(lab: str) -> frozenset[Path]:
 
 @cache
 def _judging(lab: str) -> str:
-    import torch
-
-    return f"{digest_of(_judging_files(lab))} {sys.version_info[:3]} {torch.__version__}"
+    return f"{digest_of(_judging_files(lab))} {sys.version_info[:3]} {version('torch')}"
 
 
 @cache
@@ -105,7 +104,12 @@ def _code_of(path: Path) -> str:
 
 @cache
 def _code_in(source: bytes) -> str:
-    return hashlib.sha256(ast.dump(ast.parse(source)).encode(errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(ast.dump(_parsed(source)).encode(errors="surrogatepass")).hexdigest()
+
+
+@cache
+def _parsed(source: bytes) -> ast.AST:
+    return ast.parse(source)
 
 
 def _bytes_of(path: Path) -> str:
@@ -120,7 +124,7 @@ def _imports(path: Path, root: Path) -> set[str]:
 
 @cache
 def _imports_in(source: bytes, package: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(_named_in(ast.parse(source), package))
+    return frozenset(_named_in(_parsed(source), package))
 
 
 def _named_in(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:

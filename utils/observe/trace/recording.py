@@ -1,4 +1,7 @@
-"""Recording a timeline: from the log of simulated GPUs, or with torch.profiler from CUDA."""
+"""Recording a timeline: from the log of simulated GPUs, or with torch.profiler from CUDA.
+
+PyTorch is loaded by the first recording: who only draws timelines, as the grader does, has no need of it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import count
 
-from utils.observe.devices import is_simulated, name_of, synchronize
 from utils.observe.trace import profile, ranks
 from utils.observe.trace.event import Event
 from utils.observe.trace.timeline import Timeline
@@ -21,6 +23,8 @@ def record(*devices, all_ranks: bool = False) -> Iterator[Timeline]:
     others have their own. Raises RuntimeError where there is nothing to record, or no process group for `all_ranks`,
     ValueError for devices of two kinds.
     """
+    from utils.observe.devices import is_simulated, synchronize
+
     names = tuple(dict.fromkeys(map(str, devices))) or _all_devices()
     kinds = {"simulated" if is_simulated(name) else name.partition(":")[0] for name in names}
     if kinds not in ({"simulated"}, {"cuda"}):
@@ -90,6 +94,7 @@ def _all_devices() -> tuple[str, ...]:
 @contextmanager
 def _from_log(timeline: Timeline) -> Iterator[None]:
     import simgpu
+    from utils.observe.devices import synchronize
 
     with simgpu.recording():
         timeline.begin = timeline.end = simgpu.now()
@@ -120,6 +125,8 @@ def _fill(timeline: Timeline) -> None:
 @contextmanager
 def _profiled(timeline: Timeline) -> Iterator[None]:
     import torch
+
+    from utils.observe.devices import name_of, synchronize
 
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     timeline.source = "measured on " + ", ".join(dict.fromkeys(name_of(name) for name in timeline.devices))
