@@ -33,13 +33,23 @@ from utils.exercises.facts import Lab, load_lab
 from utils.grading.fingerprint import course_digest, fingerprint
 from utils.grading.grade import Grade, grade_submission
 from utils.grading.handed_in.reader import LARGEST_FILE
-from utils.grading.run.kernel import Limits, fork_server_for
+from utils.grading.run.kernel import Limits, fork_server_for, start_fork_server
 from utils.grading.run.provisioner import borrow
 from utils.grading.run.submissions import FOLDERS, Submission, file_stem
 from utils.processes.forking import ForkServerEnded, Lent
 
 TRIES = 2  # of a submission whose grading process died
 ONE_AT_A_TIME = threading.Lock()  # the simulated GPUs are one machine a process
+
+
+def start_processes(submissions: Sequence[Submission], out: Path, limits: Limits) -> None:
+    """Start, beside other work, what takes seconds to load: the processes that kernels and workers are forked from.
+
+    Unless each submission has a result in `out`: then there may be nothing to judge.
+    """
+    if not all(_result_of(one, out / "results").exists() for one in submissions):
+        start_fork_server(limits)
+        _new_processes()
 
 
 def grade_class(
@@ -80,7 +90,7 @@ def grade_class(
             grade = grades[member.student] = _as_of(member, submission, judged)
             if not grade.about.again:
                 result = {"fingerprint": marks[member.student], "course": course_digest(), "grade": grade.to_dict()}
-                write_whole(folder / f"{file_stem(member.student)}.json", json.dumps(result, indent=1) + "\n")
+                write_whole(_result_of(member, folder), json.dumps(result, indent=1) + "\n")
             finished(grade, True, False)
     return [grades[submission.student] for submission in submissions]
 
@@ -209,10 +219,14 @@ def _lab(name: str) -> Lab:
     return load_lab(name, hidden=True)
 
 
+def _result_of(submission: Submission, folder: Path) -> Path:
+    return folder / f"{file_stem(submission.student)}.json"
+
+
 def _kept(folder: Path, submission: Submission, fingerprint: str) -> tuple[Grade, bool] | None:
     """The result of an earlier run, if it is of the same submission, lab and grader; and whether of the same course."""
     try:
-        result = json.loads((folder / f"{file_stem(submission.student)}.json").read_text(encoding="utf-8"))
+        result = json.loads(_result_of(submission, folder).read_text(encoding="utf-8"))
         if result["fingerprint"] != fingerprint:
             return None
         grade = Grade.from_dict(result["grade"])

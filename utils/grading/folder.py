@@ -27,7 +27,7 @@ from utils.grading.marking.marking import Marking
 from utils.grading.marking.outline import lab_outline
 from utils.grading.roster import Row, found_in, read_gradebook, read_roster, students_in
 from utils.grading.run import sandbox
-from utils.grading.run.kernel import Limits, start_fork_server
+from utils.grading.run.kernel import Limits
 from utils.grading.run.places import places
 from utils.grading.run.submissions import Submission, handed_in
 
@@ -112,7 +112,7 @@ def grade_folder(
             _require_sandbox(submissions, out)
             _say_if_slow(limits)
         if dask is None:
-            start_fork_server(limits)  # while this process loads PyTorch
+            classroom.start_processes(found, out, limits)  # while this process loads PyTorch
         # Here, and not above: what can be mended is told before the seconds that PyTorch takes.
         from utils.grading.tell.whole import tell_class, tell_student
 
