@@ -147,6 +147,7 @@ def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
         environment = kernel._environment(places.HOME)
         before = provisioner.kernel_fork_server(environment)
         before.process.kill()
+        before.process.wait()  # killed is not ended: until then it is the one that there is
         assert student.run(seven) == 7
         after = provisioner.kernel_fork_server(environment)
         assert after is not before
