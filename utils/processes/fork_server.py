@@ -58,7 +58,9 @@ def main() -> None:
 def _fork_as_asked() -> None:
     control, (module, function) = socket.socket(fileno=int(sys.argv[1])), sys.argv[2].split(":")
     sys.argv[1:] = []
+    gc.disable()  # nothing that is loaded here goes again, and to look for what does takes a sixth of the time
     children = getattr(importlib.import_module(module), function)()
+    gc.enable()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are not waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client decides what an interrupt means
     gc.collect()
