@@ -105,12 +105,13 @@ def main() -> None:
     if wish not in WISHES:
         stop(f"{VARIABLE}={wish} is none of {', '.join(WISHES[1:])}")
     stamped = (VENV / stamp_name("test")).exists() or (VENV / stamp_name(purpose)).exists()
-    if stamped and not moved_from() and not contradicts(wish, version_here("torch")):
-        return
-    started = time.monotonic()
-    make_venv(wish)
-    install(purpose, wish)
-    say(f"done in {time.monotonic() - started:.0f} s, in {VENV.name}/")
+    if not stamped or moved_from() or contradicts(wish, version_here("torch")):
+        started = time.monotonic()
+        make_venv(wish)
+        install(purpose, wish)
+        say(f"done in {time.monotonic() - started:.0f} s, in {VENV.name}/")
+    if purpose == "hub":
+        say(f"next: {VENV.name}/bin/course hub CLASS --students FILE (docs/classroom.md)")
 
 
 def stamp_name(purpose: str) -> str:

@@ -214,6 +214,17 @@ def test_bad_input_gets_one_line_and_leaves_nothing(place):
     assert said.splitlines()[-1].startswith("setup: pip could not install the packages (its reason is above). Check")
 
 
+def test_who_has_set_up_a_hub_is_told_the_next_command(tmp_path, monkeypatch, capsys):
+    for step in ("install_system_needs", "make_venv", "install"):
+        monkeypatch.setattr(bootstrap, step, lambda *_: None)
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "hub"])
+    bootstrap.main()
+    done, following = capsys.readouterr().out.splitlines()
+    assert done.startswith("setup: done in ")
+    assert "course hub CLASS --students FILE" in following
+
+
 def test_what_students_servers_import_is_compiled_for_them(tmp_path, monkeypatch):
     packages = tmp_path / "lib" / "python3.11" / "site-packages"
     for package in ("tornado", "torch"):

@@ -224,6 +224,7 @@ def hub(
     from utils.hub import start
 
     print(start.make_ready(folder, students, releasing.bundle))
+    print(f"Grade what they hand in: course grade LAB --hub {folder} --out DIR (docs/classroom.md)", flush=True)
     if not make_only:
         start.start_hub(folder)
 
