@@ -3,6 +3,7 @@
 A probe runs beside the student's code and tells plain data; the fact judges it here.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -185,11 +186,19 @@ def expected_output(seed, x):
 
 
 def before_last_relu(seed, x):
+    return _before_last_relu(seed, x.shape, x.tobytes())
+
+
+@cache  # the same for each submission that a grader judges
+def _before_last_relu(seed, shape, numbers):
+    x = np.frombuffer(numbers, dtype=np.float32).reshape(shape)
     first, second = skip_init(nn.Linear, 1000, 2000), skip_init(nn.Linear, 2000, 1000)
     model = nn.Sequential(first, nn.ReLU(), second)
     fill(model, seed)
     with torch.no_grad():
-        return model(torch.from_numpy(x)).numpy()
+        found = model(torch.tensor(x)).numpy()
+    found.flags.writeable = False
+    return found
 
 
 def batch(*shape, seed=0):
