@@ -156,6 +156,14 @@ def test_where_the_fork_server_dies_another_takes_over_and_nothing_is_lost():
         assert list(student.errors) == [2]
 
 
+def test_a_kernel_that_was_stopped_has_ended_however_long_that_takes(monkeypatch):
+    """Jupyter's manager kills it, and goes on after five seconds. Its processes count for the next one's limit."""
+    stopped = kernel.KernelProcess(Limits())
+    monkeypatch.setattr(stopped._manager, "shutdown_kernel", lambda now: stopped._process.kill())
+    stopped.stop()
+    assert stopped._process.returncode is not None
+
+
 @THOROUGH  # a cheaper one: where the system allows no forked sandboxes
 def test_where_none_can_be_kept_alive_each_kernel_is_a_fresh_process(monkeypatch):
     def none(*_, **__):

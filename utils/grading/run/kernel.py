@@ -38,6 +38,7 @@ from utils.processes.forking import ForkServer, ForkServerEnded
 TIDY = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 TICK = 0.2  # seconds between two looks at a kernel that is busy
+ENDS = 60  # seconds that a killed kernel has to end: on a busy machine a fork bomb takes more than a few
 BUSY = 6  # times a limit that a kernel may take at most, where it has to wait for a CPU
 START = "from utils.grading.run.student_process import main; main()"
 # The history of what was typed is not kept, and pictures are drawn as in a notebook. Tracebacks are not read here, and
@@ -135,6 +136,9 @@ class KernelProcess:
             self._client.context.destroy(linger=0)
         with contextlib.suppress(Exception):
             self._manager.shutdown_kernel(now=True)
+        # That waits for five seconds. What is left counts for the next kernel's limit of processes: it is one user's.
+        with contextlib.suppress(Exception):
+            self._process.wait(ENDS)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _launch(self, server: ForkServer | None) -> None:
