@@ -77,7 +77,7 @@ def followed(names: Iterable[str], root: Path = ROOT) -> frozenset[Path]:
 
 def digest_of(files: Iterable[Path], root: Path = ROOT) -> str:
     """A digest of what these files of the course do, and of their names."""
-    parts = [f"{path.relative_to(root).as_posix()} {_code_of(path)}\n" for path in files]
+    parts = [f"{path.relative_to(root).as_posix()} {_code_of(path, root)}\n" for path in files]
     return hashlib.sha256("".join(sorted(parts)).encode()).hexdigest()
 
 
@@ -97,34 +97,31 @@ def _beyond(lab: str, names: frozenset[str]) -> str:
     return digest_of(followed(names) - _judging_files(lab))
 
 
-def _code_of(path: Path) -> str:
+def _code_of(path: Path, root: Path) -> str:
     """A digest of a file: of Python the code, without its comments and its layout."""
-    return _code_in(path.read_bytes()) if path.suffix == ".py" else _bytes_of(path)
-
-
-@cache
-def _code_in(source: bytes) -> str:
-    return hashlib.sha256(ast.dump(_parsed(source)).encode(errors="surrogatepass")).hexdigest()
-
-
-@cache
-def _parsed(source: bytes) -> ast.AST:
-    return ast.parse(source)
+    return _read(path, root)[1] if path.suffix == ".py" else _bytes_of(path)
 
 
 def _bytes_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _imports(path: Path, root: Path) -> set[str]:
+def _imports(path: Path, root: Path) -> frozenset[str]:
     """The course's modules that a module imports, or that it has the names of."""
+    return _read(path, root)[0]
+
+
+def _read(path: Path, root: Path) -> tuple[frozenset[str], str]:
+    """What a module imports of the course, and a digest of its code."""
     package = _module(path, root).split(".")[: None if path.name == "__init__.py" else -1]
-    return set(_imports_in(path.read_bytes(), tuple(package)))
+    return _read_in(path.read_bytes(), tuple(package))
 
 
-@cache
-def _imports_in(source: bytes, package: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(_named_in(_parsed(source), package))
+@cache  # of the text, and not of the file: that may change
+def _read_in(source: bytes, package: tuple[str, ...]) -> tuple[frozenset[str], str]:
+    tree = ast.parse(source)
+    code = ast.dump(tree).encode(errors="surrogatepass")
+    return frozenset(_named_in(tree, package)), hashlib.sha256(code).hexdigest()
 
 
 def _named_in(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
